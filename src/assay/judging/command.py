@@ -89,9 +89,14 @@ def _named(runs: tuple[str, ...]) -> dict[str, Any]:
                     )
                 rows = {q: [d.doc for d in part.results] for q, part in run.all_results().items()}
                 named[f"{run.name} #{run.id}" if run.name in named else run.name] = rows
-                n = max(map(len, rows.values()), default=0)
-                output.log(f"run {run.id}: the first {n} documents of each query are stored")
     return named
+
+
+def _stored_limits(named: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return a remark for each stored run: what it lacks counts as not retrieved."""
+    lists = [(name, rows.values()) for name, rows in named.items() if isinstance(rows, dict)]
+    lengths = [(name, max(map(len, docs), default=0)) for name, docs in lists]
+    return tuple(f"{name}: the first {n} documents of each query are stored" for name, n in lengths)
 
 
 def _runs_in(path: str) -> list[str]:
@@ -161,7 +166,10 @@ def pool_command(
             f"{sure} states no confidence, so it cannot change the draw. Omit --machine-labels, or "
             "use a judge that returns (grade, confidence)."
         )
-    result = judging.make_pool(_named(runs), uncertainty=doubt, **settings)
+    named = _named(runs)
+    for limit in _stored_limits(named):
+        output.log(limit)
+    result = judging.make_pool(named, uncertainty=doubt, **settings)
     result.write(target)
     n, drawn, n_queries = len(result), result.n_drawn, len(result.query_ids)
     words = f"{drawn:,} of {n:,} pairs to label ({drawn / n:.0%}), {n_queries:,} queries"
@@ -369,7 +377,9 @@ def agreement_command(
 
         settings["topics"] = columns.read_groups(by, Ids.of(queries, "query"))[1]
     settings["resamples"] = min(settings["resamples"], 2000)
-    report = judging.measure_agreement(people, runs=_named(runs), **settings)
+    named = _named(runs)
+    report = judging.measure_agreement(people, runs=named, **settings)
+    report = replace(report, remarks=(*report.remarks, *_stored_limits(named)))
     saving.save(report.records(), *files, *runs, options.group_file(by))
     output.emit(report, layout, file)
 
@@ -492,6 +502,7 @@ def estimate_labels(
         level=settings.get("level", 0.05),
         **{key: settings[key] for key in ("measures", "rel", "within")},
     )
+    result = replace(result, remarks=(*result.remarks, *_stored_limits(runs)))
     files = {"pool": pool_file, "labels": labels_file, "machine_labels": machine_file}
     records = [record.replace(config=files) for record in result.records()]
     settings["saving"].save(records, *settings["runs"], *files.values())
