@@ -380,12 +380,12 @@ def _alphas(
 
 
 class _Draws:
-    """Resamples of queries, the same for every number."""
+    """Resamples of queries, the same for every number: how often each holds which query."""
 
     def __init__(self, places: Mapping[str, int], resamples: int, seed: int) -> None:
         self.places = places
         n = len(places)
-        self._counts = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), resamples)
+        self.counts = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), resamples)
 
     def table(self, scale: Floats, entries: Sequence[tuple[Pair, float, float, float]]) -> Floats:
         """Return tables of counts, one for each query."""
@@ -401,7 +401,7 @@ class _Draws:
         estimate, n = statistic(tables.sum(0)), len(self.places)
         if np.count_nonzero(tables.any(axis=(1, 2))) < _FEWEST_QUERIES:
             return Interval(estimate, math.nan, math.nan, 0.95, "percentile", n)
-        flat = self._counts @ tables.reshape(n, -1)
+        flat = self.counts @ tables.reshape(n, -1)
         values = np.array([statistic(row.reshape(tables.shape[1:])) for row in flat])
         return self.percentile(estimate, values)
 
@@ -409,13 +409,8 @@ class _Draws:
         """Return the middle 95 % of the resampled values that are defined."""
         defined = values[~np.isnan(values)]
         ends = np.quantile(defined, [0.025, 0.975]) if len(defined) else (math.nan, math.nan)
-        n, drawn = len(self.places), len(self._counts)
+        n, drawn = len(self.places), len(self.counts)
         return Interval(estimate, float(ends[0]), float(ends[1]), 0.95, "percentile", n, drawn)
-
-    def resample(self, rows: Floats) -> Floats:
-        """Return sums over queries in each resample: resamples × columns."""
-        sums: Floats = self._counts @ rows
-        return sums
 
 
 def _of_systems(
@@ -437,7 +432,7 @@ def _of_systems(
     alone = (weights != 0) & (np.count_nonzero(weights, axis=1) == 1)[:, None]
     np.add.at(errors, rows, np.hstack([np.diff(gains) * alone, alone]))
     few = n < _FEWEST_QUERIES
-    total, drawn = errors.sum(0), draws.resample(errors)
+    total, drawn = errors.sum(0), draws.counts @ errors
     systems = {}
     for at, name in enumerate(names):
         count = total[len(names) + at]
@@ -451,7 +446,7 @@ def _of_systems(
         return systems, {}
     flat = means.reshape(n, -1)
     orders = {"τ": tau, "τ_AP": _tau_ap_of_means}
-    sums = [part.reshape(2, -1) for part in (flat.sum(0), *draws.resample(flat))]
+    sums = [part.reshape(2, -1) for part in (flat.sum(0), *(draws.counts @ flat))]
     order = {}
     for name, statistic in orders.items():
         values = np.array([statistic(*part) for part in sums])

@@ -41,7 +41,6 @@ _texts_options = add_options(
     in_input("--guidelines FILE", reads=True, help=_GRADES),
 )
 _writes: Final[dict[str, Any]] = {"type": options.output_file, "writes": True}
-_LOG: Final = "Log of labels to add to. [POOL.labels.jsonl]"
 _measure_option = in_measures(
     "-m", "--measure NAME", shown="DCG@10", help="P@k, DCG@k or RBP, whose weights decide."
 )
@@ -116,10 +115,6 @@ def _refuse_typed(problem: str, names: Iterable[str]) -> None:
             raise click.UsageError(f"{parameter.opts[-1]} {problem}.")
 
 
-def _emit(result: Any, json_wanted: bool) -> None:
-    output.emit(result, "json" if json_wanted else "text", None)
-
-
 # assay pool
 
 
@@ -162,10 +157,7 @@ def pool_command(
     settings["extend"] = None if extend is None else judging.read_pool(extend)
     doubt = None if sure is None else judging.read_labels(sure, kind="machine").uncertainty()
     if doubt == {}:
-        raise UsageError(
-            f"{sure} states no confidence, so it cannot change the draw. Omit --machine-labels, or "
-            "use a judge that returns (grade, confidence)."
-        )
+        raise UsageError(f"{sure} states no confidence. Omit --machine-labels, which needs one.")
     named = _named(runs)
     for limit in _stored_limits(named):
         output.log(limit)
@@ -175,7 +167,8 @@ def pool_command(
     words = f"{drawn:,} of {n:,} pairs to label ({drawn / n:.0%}), {n_queries:,} queries"
     sizes = {"pairs": n, "drawn": drawn, "queries": n_queries}
     data = {"file": target, "digest": result.digest, **sizes, "settings": dict(result.settings)}
-    _emit(output.TextResult(f"{words}. Next: assay label {target}", data), json_wanted)
+    summary = output.TextResult(f"{words}. Next: assay label {target}", data)
+    output.emit(summary, "json" if json_wanted else "text", None)
 
 
 def _parse_scale(text: str) -> list[int]:
@@ -192,7 +185,7 @@ def _parse_scale(text: str) -> list[int]:
 @click.command("label", cls=Command)
 @argument("pool_file", metavar="POOL", reads=True)
 @_texts_options
-@in_result("--labels FILE", "log", help=_LOG, **_writes)
+@in_result("--labels FILE", "log", help="Log of labels to add to. [POOL.labels.jsonl]", **_writes)
 @in_input("--by NAME", default="", help="Name of the labeller. [the page asks]")
 @_runs_option
 @in_input("--terminal", is_flag=True, help="Label in the terminal, not on a page.")
@@ -335,7 +328,8 @@ def judge_command(
     settings["guidelines"] = _read_guidelines(settings["guidelines"])
     settings |= _open_model(model, settings, temperature=None if heat < 0 else heat)
     log = judging.LabelLog(settings.pop("log"))
-    _emit(judging.judge_pool(opened, label_texts, log, **settings), json_wanted)
+    report = judging.judge_pool(opened, label_texts, log, **settings)
+    output.emit(report, "json" if json_wanted else "text", None)
 
 
 # assay agreement
@@ -449,7 +443,7 @@ def queries_command(
         if prices and any(result.tokens):
             _tell_cost(prices, "", *result.tokens)
     result.write(target, qrels)
-    _emit(result, json_wanted)
+    output.emit(result, "json" if json_wanted else "text", None)
 
 
 # assay eval and assay compare
