@@ -17,6 +17,7 @@ from assay import judging
 from assay.cli import options, output
 from assay.cli.commands import Command
 from assay.cli.options import add_options, in_input, in_machines, in_measures, in_models, in_result
+from assay.cli.progress import reserve_stdout
 from assay.cli.settings import argument
 from assay.core.on_demand import OnDemand
 from assay.core.text import fixed
@@ -326,9 +327,10 @@ def judge_command(
     if prompt:
         settings["prompt"] = streams.read_text(prompt)
     settings["guidelines"] = _read_guidelines(settings["guidelines"])
-    settings |= _open_model(model, settings, temperature=None if heat < 0 else heat)
-    log = judging.LabelLog(settings.pop("log"))
-    report = judging.judge_pool(opened, label_texts, log, **settings)
+    with reserve_stdout():
+        settings |= _open_model(model, settings, temperature=None if heat < 0 else heat)
+        log = judging.LabelLog(settings.pop("log"))
+        report = judging.judge_pool(opened, label_texts, log, **settings)
     output.emit(report, "json" if json_wanted else "text", None)
 
 
@@ -435,11 +437,12 @@ def queries_command(
         several |= {"kinds": kinds or KINDS, "titles": titles}
         result = judging.queries_from_docs(docs, number, **several)
     else:
-        settings |= _open_model(model, settings)
-        prices, docs = settings.pop("prices"), _read_texts(None, source).docs
         if prompt:
             settings["prompt"] = streams.read_text(prompt)
-        result = judging.queries_from_model(docs, number, **settings)
+        with reserve_stdout():
+            settings |= _open_model(model, settings)
+            prices, docs = settings.pop("prices"), _read_texts(None, source).docs
+            result = judging.queries_from_model(docs, number, **settings)
         if prices and any(result.tokens):
             _tell_cost(prices, "", *result.tokens)
     result.write(target, qrels)
