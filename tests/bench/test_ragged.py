@@ -18,6 +18,7 @@ from assay.errors import (
     IdError,
     InputError,
     MismatchError,
+    StorageError,
     UsageError,
     ValueRangeError,
 )
@@ -284,6 +285,8 @@ def test_what_does_not_go_together(tmp_path):
     ):
         with pytest.raises(UsageError, match=words):
             run_bench(COLLECTION, models, **more)
+    with pytest.raises(StorageError, match=r"no-such\.npz"):
+        run_bench(COLLECTION, [f"t=npy:{tmp_path}/no-such.npz?codes=pool:2"])
     from assay.bench.plan import Model
 
     with pytest.raises(UsageError, match=r"compared by MaxSim\. Omit its metric"):

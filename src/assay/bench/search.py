@@ -443,6 +443,7 @@ class ModelSearch:
     def _search_codes(self, encoded: EncodedTexts, codes: str) -> SearchResult:
         """Search the codes of the vectors exactly; bits by Hamming distance."""
         name, options = self.model.name, self._options
+        check_ragged(self.kind, self.model)
         usable, asking = encoded.usable, _asking(name, encoded)
         options.tell(name, "building", 0, None)
         with Timer() as timer, of_collection():
