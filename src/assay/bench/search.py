@@ -272,8 +272,8 @@ class ModelSearch:
             self._maker = _text_model(model, options)
         if self.kind != "dense":
             check_ragged(self.kind, model)
-            own = "maxsim" if self.kind == "tokens" else self._maker.metric or "dot"
-            self._options = replace(options, metric=cast("Any", model.metric or own))
+            usual = "maxsim" if self.kind == "tokens" else self._maker.metric or "dot"
+            self._options = replace(options, metric=cast("Any", model.metric or usual))
 
     @property
     def kind(self) -> ragged.VectorKind:
