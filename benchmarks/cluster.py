@@ -2,6 +2,8 @@
 
     python benchmarks/cluster.py --quick     a minute, small sizes
     python benchmarks/cluster.py             10,000 × 1,000,000 × 128, as in docs/scaling.md
+    python benchmarks/cluster.py --kind tokens --parts overhead     MaxSim: --docs and --queries are
+                                                    texts of 64 and 16 tokens; or --kind sparse
 
 Four parts: overhead (Ray and threads over shards against `rank` on one array), shards (time
 against their number), memory (of the driver while the corpus grows four times), and model (the
@@ -55,6 +57,41 @@ def make_queries(count: int, columns: int) -> np.ndarray:
     return np.random.default_rng(2).standard_normal((count, columns), dtype=np.float32)
 
 
+def write_ragged(sizes: argparse.Namespace, folder: Path) -> tuple[Any, Any, str]:
+    """Queries, the file of all documents, and shards: of tokens, or of sparse weights."""
+    from assay.arrays import offsets_of
+    from assay.search.engine import SparseVectors, TokenVectors
+
+    rng, columns = np.random.default_rng(1), sizes.columns
+
+    def make(texts: int, each: int) -> Any:
+        offsets = offsets_of(rng.integers(each // 2, each * 3 // 2, texts))
+        if sizes.kind == "tokens":
+            values = rng.standard_normal((offsets[-1], columns), dtype=np.float32)
+            return TokenVectors(values / np.linalg.norm(values, axis=1, keepdims=True), offsets)
+        lengths, width = np.diff(offsets), 30_000
+        steps = np.minimum(rng.zipf(1.3, offsets[-1]), width // (2 * each))
+        ends = np.repeat(np.cumsum(steps)[offsets[:-1]] - steps[offsets[:-1]], lengths)
+        numbers = (np.cumsum(steps) - ends) % width
+        return SparseVectors(offsets, numbers, rng.gamma(2.0, size=offsets[-1]), width)
+
+    def save(file: Path, part: Any) -> None:
+        if sizes.kind == "tokens":
+            np.savez(file, embeddings=part.values, offsets=part.offsets)
+        else:
+            arrays = {"indptr": part.offsets, "indices": part.columns, "data": part.weights}
+            np.savez(file, format=np.array("csr"), shape=np.array(part.shape), **arrays)
+
+    docs, queries = make(sizes.docs, 64), make(sizes.queries, 16)
+    save(folder / "docs.npz", docs)
+    shards = folder / "ragged"
+    shards.mkdir()
+    for number in range(sizes.shards):
+        first, last = (len(docs) * at // sizes.shards for at in (number, number + 1))
+        save(shards / f"part-{number}.npz", docs[first:last])
+    return queries, folder / "docs.npz", str(shards / "part-*.npz")
+
+
 def timed(function: Any, clock: Any = time.perf_counter) -> tuple[float, Any]:
     start = clock()
     value = function()
@@ -73,15 +110,21 @@ def overhead(sizes: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
     from assay.cluster import open_cluster, rank_shards
     from assay.search.engine import rank
 
-    docs = folder / "docs.npy"
-    shards = write_shards(docs, folder / "overhead", sizes.shards)
-    queries = make_queries(sizes.queries, sizes.columns)
+    metric: Any = {"dense": "cosine", "tokens": "maxsim", "sparse": "dot"}[sizes.kind]
+    if sizes.kind == "dense":
+        docs = folder / "docs.npy"
+        shards = write_shards(docs, folder / "overhead", sizes.shards)
+        queries: Any = make_queries(sizes.queries, sizes.columns)
+    else:
+        queries, docs, shards = write_ragged(sizes, folder)
     times: dict[str, list[float]] = {}
     cores: dict[str, list[float]] = {}
     journals: dict[str, Any] = {}
     for turn in range(sizes.repeats):
         start = time.process_time()
-        seconds, want = timed(lambda: rank(queries, docs, sizes.k, threads=sizes.workers))
+        seconds, want = timed(
+            lambda: rank(queries, docs, sizes.k, metric=metric, threads=sizes.workers)
+        )
         times.setdefault("rank, threads", []).append(seconds)
         cores.setdefault("rank, threads", []).append(time.process_time() - start)
         for where, name in (("threads", "shards, threads"), ("local", "shards, Ray")):
@@ -89,12 +132,14 @@ def overhead(sizes: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
             start_up, cluster = timed(manager.__enter__)
             try:
                 # Workers import what they need before the clock starts.
-                rank_shards(queries[:64], shards, 1, cluster=cluster)
+                rank_shards(queries[:64], shards, 1, metric=metric, cluster=cluster)
                 workers = {step.worker for step in cluster.journal.steps}
                 cluster.journal.steps.clear()
                 before = _cpu_seconds(workers)
                 seconds, got = timed(
-                    lambda cluster=cluster: rank_shards(queries, shards, sizes.k, cluster=cluster)
+                    lambda cluster=cluster: rank_shards(
+                        queries, shards, sizes.k, metric=metric, cluster=cluster
+                    )
                 )
                 cores.setdefault(name, []).append(_cpu_seconds(workers) - before)
             finally:
@@ -306,11 +351,14 @@ def main() -> None:
     parser.add_argument("--query-block", type=int, default=8192)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--kind", choices=("dense", "tokens", "sparse"), default="dense")
     parser.add_argument("--json", action="store_true")
     sizes = parser.parse_args()
     if sizes.quick:
         sizes.queries, sizes.docs, sizes.repeats = 2000, 100_000, 1
         sizes.shard_counts, sizes.query_block = [2, 8, 32], 1024
+    if sizes.kind != "dense" and list(sizes.parts) != ["overhead"]:
+        parser.error("--kind tokens and --kind sparse go with --parts overhead")
     ways = {"overhead": overhead, "shards": by_shards, "memory": driver_memory, "model": model}
     print(
         f"{sizes.queries:,} × {sizes.docs:,} × {sizes.columns}, k {sizes.k}, {sizes.workers} "
@@ -319,9 +367,10 @@ def main() -> None:
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="assay-cluster-") as name:
         folder = Path(name)
-        make_docs(folder / "docs.npy", sizes.docs, sizes.columns)
-        results["constants"] = [constants(sizes, folder)]
-        show("constants", results["constants"])
+        if sizes.kind == "dense":
+            make_docs(folder / "docs.npy", sizes.docs, sizes.columns)
+            results["constants"] = [constants(sizes, folder)]
+            show("constants", results["constants"])
         for part in sizes.parts:
             results[part] = ways[part](sizes, folder)
             show(part, results[part])

@@ -17,6 +17,7 @@ import pytest
 
 import assay as package
 from assay.io import demo_collection
+from assay.search import demo_texts
 from tests.conftest import Answer
 from tests.docs_pages import ROOT, Printed, blocks, commands
 
@@ -63,7 +64,7 @@ def commands_of(page: Path) -> list[Printed]:
 
 def test_a_folder_of_markdown_and_a_csv(job: Callable[[str], Path], assay: Command) -> None:
     pytest.importorskip("wordllama")
-    texts = demo_collection.small_collection()
+    texts = demo_texts.small_collection()
     questions = [("question", "relevant_doc")]
     for query, question in zip(map(str, texts.query_ids), texts.query_texts, strict=True):
         questions.append((question, f"{query[2:].replace('.', '/')}.md"))

@@ -18,6 +18,7 @@ from assay.crossmodal import (
     paired_retrieval,
     zero_shot_classification,
 )
+from assay.errors import UsageError
 from assay.models.encoding import as_vectors
 from assay.prediction import evaluate_candidates, evaluate_confidence, evaluate_predictions
 from assay.search.indexes import build_index
@@ -162,3 +163,21 @@ def test_tensors_give_what_arrays_give(name, kind):
 
     expected, result = CALLS[name](np.asarray), CALLS[name](tensor)
     assert str(result) == str(expected)
+
+
+class Sparse(Tensor):
+    """A tensor that has no array."""
+
+    def detach(self):
+        return self
+
+    cpu = detach
+
+    def numpy(self):
+        raise TypeError("can't convert Sparse layout tensor to numpy.\nstack")
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_tensor_without_an_array_is_named(name):
+    with pytest.raises(UsageError, match="Cannot read a tensor: can't convert Sparse layout"):
+        CALLS[name](lambda values: Sparse(values, dtype="torch.float32"))

@@ -10,6 +10,8 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from assay.errors import UsageError
+
 Array = NDArray[Any]
 # A matrix of vectors: an array, the path of a .npy file, or blocks of rows one after the other.
 VectorsLike = ArrayLike | os.PathLike[str] | Iterable[ArrayLike]
@@ -62,14 +64,21 @@ def as_array(values: Any) -> Any:
 
     Their gradient stays behind. Numpy has no bfloat16, so such a tensor is widened to float32,
     which holds it exactly.
+
+    Raises:
+        UsageError: Numpy cannot hold the tensor, such as a sparse one.
     """
     if isinstance(values, list | tuple) and values and hasattr(values[0], "detach"):
         return [as_array(value) for value in values]
     if not (hasattr(values, "detach") and hasattr(values, "cpu")):
         return values
-    tensor = values.detach().cpu()
-    widened = "bfloat16" in str(getattr(tensor, "dtype", ""))
-    return (tensor.float() if widened else tensor).numpy()
+    try:
+        tensor = values.detach().cpu()
+        widened = "bfloat16" in str(getattr(tensor, "dtype", ""))
+        return (tensor.float() if widened else tensor).numpy()
+    except (TypeError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0].rstrip(". ")
+        raise UsageError(f"Cannot read a tensor: {reason}. Convert it to a dense array.") from None
 
 
 def offsets_of(lengths: Any) -> Ints:
@@ -86,10 +95,11 @@ def offsets_of(lengths: Any) -> Ints:
 def gather(offsets: Ints, rows: Ints) -> tuple[Ints | slice, Ints]:
     """Positions of the elements of some rows of a ragged array, and the new offsets.
 
-    The first rows in their own order are a slice, so that nothing is moved.
+    Rows that follow each other are a slice, so that nothing is moved.
     """
-    if np.array_equal(rows, np.arange(len(rows))):
-        return slice(0, int(offsets[len(rows)])), offsets[: len(rows) + 1]
+    if len(rows) == 0 or np.array_equal(rows, np.arange(rows[0], rows[0] + len(rows))):
+        edges = offsets[rows[0] : rows[0] + len(rows) + 1] if len(rows) else offsets[:1]
+        return slice(int(edges[0]), int(edges[-1])), edges - edges[0]
     length = offsets[rows + 1] - offsets[rows]
     new = offsets_of(length)
     at = np.arange(new[-1]) - np.repeat(new[:-1] - offsets[rows], length)

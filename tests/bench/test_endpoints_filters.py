@@ -170,7 +170,7 @@ def test_recall_of_a_filtered_engine_against_exact_search():
             shares.append(min(1, len({doc for doc, _ in rows[::2][:5]} & good) / len(rows[:5])))
     assert finding.message.endswith(f"{sum(shares) / len(shares):.4f}")
     odd = Retriever("engine", "python:engine", {"exact": "tfidf"}, target=engine)
-    with pytest.raises(UsageError, match="none of the models"):
+    with pytest.raises(UsageError, match="not one of the models"):
         run_bench(collection, ["bm25"], systems=[odd], measures=["nDCG@5"], **fields)
 
 

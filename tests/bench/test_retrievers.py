@@ -118,6 +118,7 @@ class TestReading:
             ([("a", 1.0, 2)], "hit 1 has 3 values"),
             ([SimpleNamespace(id=None, metadata={})], "hit 1 has no id"),
             ({"a": None}, "score of a is None"),
+            ([("a", 10**400)], "score of hit 1 is inf"),
         ],
     )
     def test_bad_answers(self, answer: Any, words: str) -> None:
@@ -402,7 +403,7 @@ class TestBench:
             run_bench(DATA, [padded], **HOW)
 
     def test_an_id_with_white_space_is_named_with_its_query(self) -> None:
-        with pytest.raises(EndpointError, match=r"query 'q00'.*'some text' is empty or"):
+        with pytest.raises(EndpointError, match=r"query 'q00'.*'some text' cannot be an id"):
             run_bench(DATA, systems={"mine": lambda text: ["some text"]}, retries=0, **HOW)
 
     def test_nothing_retrieved_scores_zero_and_is_said(self) -> None:
@@ -502,7 +503,7 @@ class TestDocOf:
             assert doc_of is not None
             assert (doc_of("c1"), doc_of("c9")) == ("d01", "c9")
 
-    @pytest.mark.parametrize(("rule", "words"), [("(", "no regular"), ("a", "0 groups")])
+    @pytest.mark.parametrize(("rule", "words"), [("(", "not a regular"), ("a", "0 groups")])
     def test_wrong_expressions(self, rule: str, words: str) -> None:
         with pytest.raises(UsageError, match=words):
             make_doc_of(rule)
@@ -555,6 +556,30 @@ class TestFailures:
         assert "--failed skip" in str(caught.value)
         assert flaky.calls.count(DATA.query_texts[4]) == 3  # two retries
 
+    @pytest.mark.parametrize("id", ["a b", "", "\0", "half \ud800".replace(" ", "")])
+    def test_an_id_that_no_run_holds_names_its_query(self, id: str, concurrency: int) -> None:
+        def odd(text: str) -> list[str]:
+            return [id] if text == DATA.query_texts[4] else ["d01"]
+
+        with pytest.raises(EndpointError, match=r"query 'q04' .* cannot be an id"):
+            run_bench(DATA, [odd], concurrency=concurrency, **HOW)
+
+    def test_what_is_kept_is_said_truly(self, tmp_path: Path, concurrency: int) -> None:
+        how = {**HOW, "concurrency": concurrency, "retries": 0}
+
+        def message(n_failing: int, fingerprint: str | None = "1", **more: Any) -> str:
+            flaky = Flaky(lambda text: text in DATA.query_texts[:n_failing], times=99)
+            system = Retriever("mine", "mine", {}, flaky, fingerprint=fingerprint)
+            with pytest.raises(EndpointError) as caught:
+                run_bench(DATA, [system], **how, **more)
+            return str(caught.value)
+
+        assert "22 finished queries are kept" in message(3, checkpoint=tmp_path)
+        assert "Use a checkpoint (no --no-cache) to keep finished queries" in message(3)
+        assert "Give it a fingerprint to keep" in message(3, None, checkpoint=tmp_path)
+        for nothing in (message(25, checkpoint=tmp_path / "b"), message(25)):
+            assert nothing.endswith("ConnectionError: reset by peer.")
+
     def test_skipped_for_all_systems(self, concurrency: int) -> None:
         flaky = Flaky(lambda text: text in DATA.query_texts[3:6], times=99)
         how = {**HOW, "concurrency": concurrency, "failed": "skip"}
@@ -574,7 +599,7 @@ class TestFailures:
         how = {**HOW, "concurrency": concurrency, "retries": 0}
         many = small(n_docs=500, n_queries=500)
         for failed in ("error", "skip"):
-            with pytest.raises(EndpointError, match="were not asked any more"):
+            with pytest.raises(EndpointError, match=r"queries failed; [0-9]+ were skipped"):
                 run_bench(many, [flaky], failed=failed, **how)
 
     def test_bad_answers_are_not_retried(self, concurrency: int) -> None:
@@ -621,7 +646,7 @@ class TestFailures:
 
     def test_a_wrong_doc_of_is_refused_before_anything_is_asked(self, concurrency: int) -> None:
         flaky = Flaky(lambda text: False)
-        with pytest.raises(UsageError, match="no regular expression"):
+        with pytest.raises(UsageError, match="not a regular expression"):
             run_bench(DATA, [flaky], doc_of="(", concurrency=concurrency, **HOW)
         assert not flaky.calls
 
@@ -794,6 +819,13 @@ class TestCommand:
         again = command("--system", "run:out/mine.run", "--json")
         values = json.loads(again.out)["systems"][0]["per_query"]
         assert values == data["systems"][1]["per_query"]
+
+    def test_a_run_that_is_nowhere_is_named(self, command: Any) -> None:
+        for stored in (False, True):
+            answer = command("--system", "run:no.run")
+            assert answer.code in (2, 5)
+            assert "Found neither a file nor a stored run 'no.run'" in answer.err
+            assert stored or command("--model", "bm25", "--save").code == 0
 
     def test_a_stranger_s_config_runs_no_code(self, folder: Path) -> None:
         module = (folder / "module").read_text()

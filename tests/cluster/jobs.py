@@ -55,6 +55,7 @@ def jobs(folder: Path) -> dict[str, tuple[Any, Any]]:
         _add_codes(found, s, codes, packed, ties)
     for n_shards in (1, 2, 6):
         _add_tokens(found, s, folder / "tokens", n_shards)
+        _add_weights(found, s, folder / "weights", n_shards)
     _add_labels(found, s, plain)
     _add_evaluations(found, s, plain, named)
     return found
@@ -193,6 +194,20 @@ def _add_tokens(found, s: Sample, folder: Path, n_shards: int) -> None:
             target_rank_shards(queries, shards, targets, cluster=cluster, **options)
         ),
         lambda: _tally(target_ranks(queries, docs, targets, **options)),
+    )
+
+
+def _add_weights(found, s: Sample, folder: Path, n_shards: int) -> None:
+    """Sparse rows of both signs; some are empty, and some are the same."""
+    docs, queries = np.where(np.arange(len(s.docs))[:, None] % 11 == 3, 0, s.docs), s.queries
+    cuts = tuple(len(docs) * number // n_shards for number in range(n_shards + 1))
+    shards = write_sparse(folder / str(n_shards), docs, cuts)
+    options: Any = {"metric": "dot", "exclude": s.pairs}
+    found[f"sparse-{n_shards}"] = (
+        lambda cluster: ranking_bytes(
+            rank_shards(as_sparse(queries), shards, 9, cluster=cluster, **options)
+        ),
+        lambda: ranking_bytes(rank(as_sparse(queries), as_sparse(docs), 9, **options)),
     )
 
 

@@ -30,11 +30,11 @@ FEW = (
     "rank-terms",
     "targets-named",
     "codes-packed-False",
-    "maxsim-6",
     "maxsim-targets-2",
     "labels",
     "evaluate-qrels-trec_eval",
 )
+RAGGED = tuple(f"{kind}-{number}" for kind in ("maxsim", "sparse") for number in (1, 2, 6))
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,22 @@ class TestRay(ExecutorSuite):
 
 def test_one_node_gives_the_bytes_of_one_machine(executor, found):
     assert executor.workers == 1
-    check(found, Cluster(executor, query_block=20), FEW)
+    check(found, Cluster(executor, query_block=20), (*FEW, *RAGGED))
+
+
+@pytest.mark.parametrize("name", ["maxsim-6", "sparse-6"])
+def test_a_worker_that_dies_in_the_middle_changes_no_byte(executor, found, name):
+    """What it searched is searched again by another worker."""
+    workers: list[str] = []
+
+    def progress(pairs: int, total: int | None) -> None:
+        workers.append(cluster.journal.steps[-1].worker)
+        if len(workers) == 2:
+            os.kill(int(workers[0].rpartition(":")[2]), signal.SIGKILL)
+
+    cluster = Cluster(executor, query_block=8, progress=progress)
+    check(found, cluster, [name])
+    assert len(set(workers)) == 2
 
 
 def test_an_unreadable_shard_fails_with_its_name(executor, tmp_path):
@@ -80,7 +95,7 @@ def test_two_and_three_nodes(nodes, found):
     nodes.add()
     with RayExecutor(nodes.address) as executor:
         assert executor.workers == 3
-        check(found, Cluster(executor, query_block=20, in_flight=4), FEW)
+        check(found, Cluster(executor, query_block=20, in_flight=4), (*FEW, *RAGGED))
 
 
 @pytest.mark.slow

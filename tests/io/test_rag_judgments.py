@@ -64,6 +64,15 @@ ONE, TWO = QUERIES["q1"], QUERIES["q2"]
                     f'{{"question": "{TWO}", "expected_docs": ["d3"]}}\n'),
         ("j.jsonl", f'{{"question": "{ONE}", "positives": "d1;d2"}}\n'
                     f'{{"question": "{TWO}", "positives": "d3"}}\n'),
+        ("j.csv", f"User Query,Relevant Doc(s)\n{ONE},d1;d2\n{TWO},d3\n"),
+        ("j.csv", f"search_query,ground_truth_docs\n{ONE},d1;d2\n{TWO},d3\n"),
+        ("j.csv", f"questions,source\n{ONE},d1;d2\n{TWO},d3\n"),
+        ("j.csv", f"question,relevant_file\n{ONE},\"d1\nd2\"\n{TWO},d3\n"),
+        ("j.csv", f"question\trelevant_doc\n{ONE}\td1;d2\n{TWO}\td3\n"),
+        ("j.csv", f"question,relevant_docs\n{ONE},\"['d1' 'd2']\"\n{TWO},['d3']\n"),
+        ("j.csv", f"question,relevant_docs\n{ONE},\"['d1'\n 'd2']\"\n{TWO},['d3']\n"),
+        ("j.csv", f"question,doc,is_relevant\n{ONE},d1,True\n{ONE},d2,TRUE\n{TWO},d3,true\n"),
+        ("j.csv", f"question,doc,Grade (0-3)\n{ONE},d1,1\n{ONE},d2,1\n{TWO},d3,1\n"),
     ],
 )  # fmt: skip
 def test_every_usual_shape_gives_the_same_judgments(tmp_path, queries, name, text):
@@ -132,6 +141,25 @@ def test_plain_judgments_have_no_remark(tmp_path):
     assert pairs(qrels) == {"q1": {"d1;d2": 1.0}}  # an id may hold ';' where grades stand beside
 
 
+def test_words_of_truth_are_grades(tmp_path):
+    path = write(tmp_path, "j.csv", "qid,doc,relevant\nq1,d1,True\nq1,d2,FALSE\nq1,d3,2\n")
+    assert pairs(read_qrels(path)) == {"q1": {"d1": 1.0, "d2": 0.0, "d3": 2.0}}
+
+
+def test_ids_that_may_be_lists_are_said(tmp_path):
+    text = "qid;relevant_doc\nq1;d1,d2\nq2;d3|d4\nq3;d5\n"
+    qrels = read_qrels(write(tmp_path, "j.csv", text))
+    assert pairs(qrels) == {"q1": {"d1,d2": 1.0}, "q2": {"d3|d4": 1.0}, "q3": {"d5": 1.0}}
+    assert qrels.remarks[1] == (
+        "2 cells of 'relevant_doc' count as one document each although they hold ',' or '|' "
+        "(first: 'd1,d2'): separate documents by ';'"
+    )
+    plain = write(tmp_path, "k.csv", "qid,relevant_doc\nq1,d1;d2\n")
+    assert len(read_qrels(plain).remarks) == 1
+    graded = write(tmp_path, "l.csv", 'qid,doc,grade\nq1,"a,b",1\n')
+    assert read_qrels(graded).remarks == ()
+
+
 def test_runs_may_name_questions_too(tmp_path, queries):
     run = read_run(
         write(tmp_path, "r.csv", f"question,doc,score\n{ONE},d1,2\n{TWO},d3,1\n"), queries=queries
@@ -148,6 +176,9 @@ def test_runs_may_name_questions_too(tmp_path, queries):
         ("question,relevant_doc\nHow are ties broken,d1\n", MismatchError, "How are ties broken?"),
         ("question,relevant_doc\nHow are they broke?,d1\n", MismatchError, "Did you mean 'How are"),
         ("question,relevant_doc,relevence\nq1,d1,0\n", FormatError, "'relevence' may be one"),
+        ("question,relevant_doc,first grade\nq1,d1,0\n", FormatError, "'first grade' may be one"),
+        ('question,relevant_doc\nq1,"a, b"\n', IdError, "Separate judged documents by ';'"),
+        ("question,relevant_doc\nq1,my cats.txt\n", IdError, "the name of a file as %20"),
         ("question,doc,rank\nq1,d1,1\n", FormatError, "'rank' is that of a run"),
         ("question,doc,similarity\nq1,d1,1\n", FormatError, "'similarity' is that of a run"),
         ("question,relevant_doc,grade\nq1,d1,yes\n", FormatError, "the grade 'yes' is not"),

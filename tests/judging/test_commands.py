@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,8 @@ Assay = Callable[..., Answer]
 POOL = ("--pool", "pool.tsv", "--labels", "pool.labels.jsonl")
 TEXTS = ("--queries", "topics.jsonl", "--docs", "notes.jsonl")
 MACHINE = ("--machine-labels", "machine.labels.jsonl")
+ONE = ("-n", "1", "--seed", "1")
+EXTEND = ("--extend", "pool.tsv", "-o", "x.tsv")
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +123,28 @@ def test_eval_with_a_pool(assay: Assay, inside: Path) -> None:
         (("eval", "dense.run", *POOL, "--format", "trec"), "holds no estimates"),
         (("agreement", "pool.labels.jsonl"), "two labellers"),
         (("label", "pool.tsv", "--import", "kinds.tsv"), "cannot tell which column"),
+        (("label", "pool.tsv", "--export", "pool.tsv"), "would be lost"),
+        (("label", "pool.tsv", "--export", "pool.labels.jsonl"), "would be lost"),
+        (("label", "pool.tsv", "--import", "qrels.txt", "--labels", "pool.tsv"), "would be lost"),
+        (("label", "pool.tsv", "--terminal", "--kind", "machine"), "--kind requires --import"),
+        (("label", "pool.tsv", "--terminal", "--format", "csv"), "--format requires --import or"),
+        (
+            ("pool", "dense.run", "lexical.run", *EXTEND, "--seed", "5"),
+            "--seed does not go with --extend",
+        ),
+        (
+            ("pool", "dense.run", "lexical.run", *EXTEND, "--scale", "0-1"),
+            "--scale does not go with --extend",
+        ),
+        (
+            ("pool", "dense.run", "lexical.run", *MACHINE, "-o", "x.tsv"),
+            "machine.labels.jsonl states no confidence",
+        ),
+        (("pool", "dense.run", "lexical.run", *ONE, "-o", "x.tsv"), "pairs was drawn. Draw"),
+        (("queries", "searches.csv", "--column", "query", "-o", "x"), "--column requires --log"),
+        (("queries", "searches.csv", "--log", "--per-doc", "2", "-o", "x"), "--per-doc does not"),
+        (("queries", "notes.jsonl", "--cache", "c.jsonl", "-o", "x"), "--cache requires --model"),
+        (("queries", "notes.jsonl", "--price", "1", "2", "-o", "x"), "--price requires --model"),
     ],
 )
 def test_what_does_not_fit_is_said(
@@ -129,6 +154,33 @@ def test_what_does_not_fit_is_said(
     assert answer.code in (2, 3, 5)
     assert said in answer.err
     assert "Traceback" not in answer.err
+
+
+def test_a_torn_log_is_read_by_every_command(
+    assay: Assay, inside: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed process leaves a piece of a line; the whole labels count."""
+    whole = Path("pool.labels.jsonl").read_bytes()
+    first, _, rest = whole.partition(b"\n")
+    runs = ("compare", "dense.run", "lexical.run", "--pool", "pool.tsv", "--json")
+    expected = result_of(assay(*runs, "--labels", "pool.labels.jsonl"))
+    for name, content in (
+        ("end", whole + first[:40]),
+        ("middle", first + b"\n" + first[:40] + b"\n" + rest),
+        ("start", first[:7] + b"\n" + whole),
+    ):
+        torn = tmp_path / f"{name}.labels.jsonl"
+        torn.write_bytes(content)
+        result = result_of(assay(*runs, "--labels", str(torn)))
+        assert result["estimates"] == expected["estimates"]
+        assert result["remarks"] == ["1 torn lines were skipped"]
+        agreed = assay("agreement", str(torn), MACHINE[1], "--resamples", "100")
+        assert "on 150 pairs" in agreed.out
+    only = tmp_path / "only.labels.jsonl"
+    only.write_bytes(first[:30])
+    monkeypatch.setattr("sys.stdin", io.StringIO("q\n"))
+    again = assay("label", "pool.tsv", "--terminal", "--labels", str(only))
+    assert "0 of 150 pairs labelled" in again.out
 
 
 def test_from_runs_to_a_verdict(assay: Assay, inside: Path, tmp_path: Path) -> None:

@@ -223,7 +223,7 @@ def test_few_labels_give_no_interval():
     each = estimate_from_labels(runs, pool, none).estimates[0]
     assert math.isnan(each.interval.low)
     assert "0 queries" in each.interval.note
-    assert each.outcome == "not separable"
+    assert each.outcome == "undecided"
     assert "too few labels" in each.verdict()
 
 

@@ -248,6 +248,7 @@ def test_the_command_has_json_by_its_schema_and_a_gate(
     assert table[0].split(",")[:3] == ["query", "Overlap@10", "RBO(p=0.9)"]
     assert len(table) == 1 + len(data["queries"])
     assert assay("diff", old, new, "-o", old).code != 0
+    assert "-m requires -r" in assay("diff", old, new, "-m", "AP").err
 
 
 @pytest.mark.parametrize("judged", [False, True])
@@ -369,9 +370,32 @@ def test_stored_runs_are_taken_as_files_are(assay: Any, tmp_path: Path, monkeypa
     data = json.loads(assay("diff", "run:1", "run:2", "-k", 2, "--json").out)
     assert data["means"]["all"]["Overlap@2"]["mean"] == 0.5
     assert data["moved"][0]["appeared"] == ["c"]
+    limit = "is stored to rank 2: what is below is not compared"
+    assert data["remarks"] == [f"run:1 {limit}", f"run:2 {limit}"]
     assert "holds no documents" in assay("diff", "run:1", "run:3").err
     Path("assay.db").rename("other.db")
     named = assay("diff", "run:1", "run:2", "-k", 2, "--store", "other.db", "--json")
     assert json.loads(named.out)["signature"] == data["signature"]
     Path("other.db").rename("assay.db")
     assert assay("diff", "run:1", "run:9").code != 0
+
+
+def test_the_table_of_queries_fits_80_columns(assay, tmp_path: Path, monkeypatch) -> None:
+    """Eight characters are what ids of test collections have; texts are shown if there are some."""
+    monkeypatch.chdir(tmp_path)
+    for name, step in (("old", 1), ("new", 7)):
+        lines = (
+            f"q{q:02} Q0 doc-{(q + rank * step) % 90:04} {rank} {100 - rank} x\n"
+            for q in range(20)
+            for rank in range(10)
+        )
+        Path(f"{name}.run").write_text("".join(lines))
+    Path("texts.tsv").write_text("".join(f"q{q:02}\tquestion {q}\n" for q in range(20)))
+    plain = assay("diff", "old.run", "new.run").out
+    (heading,) = [line for line in plain.splitlines() if "first change" in line]
+    assert "text" not in heading.split()
+    assert max(map(len, plain.splitlines())) <= 80
+    texts = assay("diff", "old.run", "new.run", "--queries", "texts.tsv").out
+    (heading,) = [line for line in texts.splitlines() if "first change" in line]
+    assert "text" in heading.split()
+    assert "question 3" in texts

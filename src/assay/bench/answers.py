@@ -50,6 +50,7 @@ from assay.runs.record import only_measures
 from assay.scoring.scores import Scores
 
 _DIRECTIONS: Final = ("high", "low", "order")
+_NO_ID: Final = re.compile("[\0\ud800-\udfff]")
 DocOf = str | os.PathLike[str] | Mapping[str, str] | None
 
 
@@ -140,9 +141,10 @@ class AnswerReader:
         if self.system.settings.get("doc_of") is None:
             check_repeats(hits.ids)
         text = " ".join(hits.ids)
-        if text.split() != hits.ids or "\0" in text:
-            odd = next(id for id in hits.ids if id.split() != [id] or "\0" in id)
-            raise InputError(f"the id {odd!r:.60} is empty or holds white space. Return ids")
+        if text.split() != hits.ids or _NO_ID.search(text):
+            odd = next(id for id in hits.ids if id.split() != [id] or _NO_ID.search(id))
+            flaw = "it is empty, or holds white space, NUL or half a character"
+            raise InputError(f"{odd!r:.60} cannot be an id: {flaw}. Return ids")
         return hits
 
     def rank(self, hits: Mapping[int, HitList]) -> tuple[Ranking, list[Finding]]:
@@ -233,9 +235,9 @@ class AnswerReader:
         places = map(self.data.doc_numbers.get, every, repeat(-1))
         numbers = np.fromiter(places, np.int64, len(every))
         if (unknown := numbers < 0).any():
-            others = [every[place] for place in np.flatnonzero(unknown).tolist()]
-            further = dict(zip(dict.fromkeys(others), count(len(there)), strict=False))
-            numbers[unknown] = [*map(further.__getitem__, others)]
+            foreign = [every[place] for place in np.flatnonzero(unknown).tolist()]
+            further = dict(zip(dict.fromkeys(foreign), count(len(there)), strict=False))
+            numbers[unknown] = [*map(further.__getitem__, foreign)]
             there = Ids.concat([there.as_text(), Ids.of(list(further), "doc")])
         return there, numbers
 
@@ -330,7 +332,14 @@ def search_retriever(
     answers = ask_all(n_queries, answer, reader.read, asking, checkpoint=place, tell=tell)
     failed = [ids[row] for row in sorted(answers.failures)]
     if failed and (asking.failed == "error" or not answers.hits):
-        raise EndpointError(_describe_failures(reader, answers, resumes=mark is not None))
+        advice = (
+            f"{len(answers.hits):,} finished queries are kept: run this again to ask the others"
+        )
+        if mark is None:
+            advice = "Give it a fingerprint to keep finished queries"
+        elif place.folder is None:
+            advice = "Use a checkpoint (no --no-cache) to keep finished queries"
+        raise EndpointError(_describe_failures(reader, answers, advice))
     ranking, findings = reader.rank(answers.hits)
     findings = [*_describe_answers(system, answers, n_queries, failed), *findings]
     costs = Costs(search_seconds=sum(answers.seconds.values()), serving=answers.costs(asking))
@@ -338,19 +347,16 @@ def search_retriever(
     return result, failed
 
 
-def _describe_failures(reader: AnswerReader, answers: SystemAnswers, *, resumes: bool) -> str:
+def _describe_failures(reader: AnswerReader, answers: SystemAnswers, advice: str) -> str:
     row, error = min(answers.failures.items())
     number, done, total = len(answers.failures), len(answers.hits), len(reader.data.query_ids)
     words = f"{number:,} of {total:,} queries failed" if number > 1 else "A query failed"
     rest = total - number - done
     stopped = f"; {rest:,} were skipped" if rest else ""
-    then = f"{done:,} finished queries are kept: run this again to ask the others"
-    if not resumes:
-        then = "Give it a fingerprint to keep finished queries"
+    then = f". {advice}, or score the rest with --failed skip" if done else ""
     return (
         f"{reader.system.name}: {words}{stopped}. First: query {reader.data.query_ids[row]!r} "
-        f"({reader.data.query_texts[row]!r:.60}): {describe_failure(error)}. {then}, or score the "
-        "rest with --failed skip."
+        f"({reader.data.query_texts[row]!r:.60}): {describe_failure(error)}{then}."
     )
 
 
@@ -442,8 +448,8 @@ def read_stored_run(
             named = store.runs(name=key, status="finished", limit=1)
             run = named[0] if named else store.run(int(key) if key.isdecimal() else key)
             scores, results = only_measures(run.scores(), measures), run.all_results()
-    except StorageError as error:
-        raise StorageError(f"Found neither a file nor a stored run {key!r}. {error}") from error
+    except (StorageError, UsageError) as error:
+        raise type(error)(f"Found neither a file nor a stored run {key!r}. {error}") from error
     what = f"The stored run {run.id} ({run.name!r})"
     if scores.conventions != rules:
         raise MismatchError(f"{what} was scored by other conventions: {scores.conventions}.")

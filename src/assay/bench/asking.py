@@ -334,7 +334,9 @@ class _StoredAnswers:
         return answers
 
     def save(self, answers: SystemAnswers, *, now: bool = False) -> None:
-        """Write what is not written yet, if some seconds have passed."""
+        """Write what is not written yet, if some seconds have passed and there is a folder."""
+        if self._checkpoint.folder is None:
+            return
         if now or time.monotonic() - self._saved > _SAVED_EVERY:
             rows = [row for row in answers.hits if row not in self._rows]
             notes = [(row, answers.seconds[row], *answers.hits[row]) for row in rows]

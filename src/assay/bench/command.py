@@ -18,7 +18,7 @@ from assay.cli import options, output
 from assay.cli.commands import Command
 from assay.cli.gating import GateAnswer, gate_options
 from assay.cli.options import cluster_options, refuse_idle_workers
-from assay.cli.progress import system_bars
+from assay.cli.progress import reserve_stdout, system_bars
 from assay.cli.settings import argument, option
 from assay.core.on_demand import OnDemand
 from assay.core.text import mask_secrets
@@ -154,7 +154,8 @@ def command(*, saving: Saving, consent: Consent, gate: Gate, **params: Any) -> i
     layout = _choose_layout(params)
     data = {} if params["config"] is None else bench.read_config(params["config"])
     overrides = {key: value for key, value in params.items() if key in REQUEST_KEYS}
-    request = bench.make_request(data, **consent.as_options(), **overrides)
+    with reserve_stdout():  # code that the config names is imported
+        request = bench.make_request(data, **consent.as_options(), **overrides)
     _refuse_contradictions(params, request)
     request = _with_gate(request, gate, params)
     result, journal, column = _run(params, request, saving)
@@ -388,7 +389,8 @@ def _explain_config(runs: Texts, params: Params, places: int) -> Answers:
     """Run the bench again; its vectors are in the cache."""
     if len(runs) > 1:
         raise click.UsageError("Explain one bench.toml at a time.")
-    request = bench.make_request(bench.read_config(runs[0]), **params["consent"].as_options())
+    with reserve_stdout():
+        request = bench.make_request(bench.read_config(runs[0]), **params["consent"].as_options())
     output.note_inputs(*request.files)
     collection, vectors = request.load(), models.EmbeddingCache(tell=output.log)
     with system_bars() as progress:

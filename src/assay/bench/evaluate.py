@@ -44,7 +44,7 @@ from assay.bench.filters import (
     parse_filters,
 )
 from assay.bench.plan import BenchPlan, Fusion, Model, PreparedCollection, Rerank, Retriever
-from assay.bench.reranking import check_depth, pick_chunks, rerank
+from assay.bench.reranking import TokenReranker, check_depth, open_tokens, pick_chunks, rerank
 from assay.bench.result import BenchResult, System
 from assay.bench.search import (
     BenchProgress,
@@ -72,6 +72,7 @@ from assay.io.texts import ChunkRule
 from assay.measures import Measure, parse_many
 from assay.models import EncoderSettings
 from assay.models.rerankers import load_reranker
+from assay.models.specs import vector_kind
 from assay.scoring.chance import ceiling, chance
 from assay.scoring.evaluate import score
 from assay.scoring.scores import Scores
@@ -181,6 +182,8 @@ def run_bench(
         judged, there = getattr(collection.qrels, side), getattr(collection, side)
         check_match(judged, there, f"judged {what}", "the collection", allow=allow_mismatch)
     plan = BenchPlan.of(models, fusions, indexes, reranks, systems)
+    for model in plan.models:  # before anything is encoded
+        searches.check_ragged(vector_kind(model.spec), model, plan.indexes)
     asking = Asking(concurrency, timeout, retries, failed)
     for system in plan.systems:
         make_doc_of(system.settings.get("doc_of", doc_of))  # before anything is asked
@@ -456,7 +459,9 @@ class _Run:
         if result is None:
             return
         width = result.costs.dimension if model.is_lexical else None
-        fitted = as_settings(words=result.words or None, dimension=width)
+        # Prompts, masks, lengths and pooling of such models are too much for a signature.
+        encoder = None if search.kind == "dense" else search.encoder_mark
+        fitted = as_settings(words=result.words or None, dimension=width, encoder=encoder)
         settings = {**_settings(model, data, self.options), **fitted}
         result = self.results[model.name] = _with_settings(result, settings, model.chunk)
         self.options.tell(model.name, "searching", 1, 1)  # also if it was finished before
@@ -524,7 +529,11 @@ class _Run:
         options, first = self.options, self.results[two.first]
         data = self.chunkings.data_of(two.name)
         settings = EncoderSettings(**two.settings)
-        reranker = load_reranker(two.reranker, settings=settings, device=options.device)
+        reranker: Any
+        if two.reranker.startswith("maxsim:"):
+            reranker = open_tokens(two, settings, options)
+        else:
+            reranker = load_reranker(two.reranker, settings=settings, device=options.device)
         parts = self.finished if reranker.identity is not None else self.finished.without_folder()
         key = f"{first.fingerprint} {reranker.fingerprint} {two.spec}"
         compute = partial(rerank, two, reranker, first, data, options)
@@ -532,7 +541,8 @@ class _Run:
         if both is None:
             return None
         depth = check_depth(two, options.depth, chunked=data.chunked)
-        both_stages = as_settings(rerank=replace(two, depth=depth).spec)
+        mark = reranker.mark if isinstance(reranker, TokenReranker) else None
+        both_stages = as_settings(rerank=replace(two, depth=depth).spec, reranker=mark)
         ranking = replace(both.ranking, settings={**first.ranking.settings, **both_stages})
         return replace(both, ranking=ranking)
 

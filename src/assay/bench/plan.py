@@ -30,6 +30,7 @@ from assay.io.fingerprints import digest_of_arrays
 from assay.io.texts import UNITS, ChunkRule, chunk_docs
 from assay.models.rerankers import check_reranker
 from assay.models.specs import is_lexical, lexical_model
+from assay.models.token_codes import is_pooled, parse_code
 
 if TYPE_CHECKING:
     from assay.codes import encoders
@@ -476,11 +477,14 @@ class BenchPlan:
 
 _PLAIN: Final = ("float16", "int8", "int4", "sign", "asymmetric")
 _NAMES: Final = {"binary": "sign"}  # as other people call them
-_FORMS: Final = ("binary", *_PLAIN, "mrl:D", "mrl:D+METHOD", "pq:M", "rabitq:B")
+_FORMS: Final = ("binary", *_PLAIN, "mrl:D", "mrl:D+METHOD", "pq:M", "rabitq:B", "pool:N")
 
 
 def check_code(code: str) -> tuple[str, float]:
     """Return the method of a code, and the share of the documents that it learns from."""
+    if is_pooled(code):
+        parse_code(code)
+        return code, 1.0
     name, _, train = code.partition("&train=")
     share = float(train or HELD_OUT)
     method = _NAMES.get(name, name)

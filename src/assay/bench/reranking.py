@@ -2,19 +2,108 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Final
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
 
 from assay.arrays import Floats, Ints, offsets_of
 from assay.bench.plan import PreparedCollection, Rerank
-from assay.bench.search import SearchOptions, SearchResult, add_seconds, number_entries, rank_units
+from assay.bench.search import (
+    Costs,
+    SearchOptions,
+    SearchResult,
+    add_seconds,
+    number_entries,
+    rank_units,
+    read_rows,
+)
 from assay.core.ranking import Ranking
 from assay.errors import InputError, UsageError
+from assay.models import EncoderSettings, TextModel, text_model
+from assay.models.ragged import NAMES, count_bytes
 from assay.models.rerankers import PairScores, Reranker
+from assay.search.engine import score_pairs
 
 _DEPTH: Final = 100
+
+
+@dataclass(frozen=True, eq=False)
+class TokenReranker:
+    """Score texts by exact MaxSim of a model's token vectors; only candidates are encoded."""
+
+    model: TextModel
+
+    @property
+    def fingerprint(self) -> str:
+        """Return the fingerprint of the model."""
+        return f"maxsim {self.model.fingerprint}"
+
+    @property
+    def identity(self) -> str | None:
+        """Return the fingerprint, if that tells all that scores depend on."""
+        return self.model.fingerprint if self.model.repeatable else None
+
+    @property
+    def mark(self) -> str:
+        """Return eight characters of it, for a signature."""
+        return self.model.fingerprint[:8]
+
+
+def open_tokens(plan: Rerank, settings: EncoderSettings, options: SearchOptions) -> TokenReranker:
+    """Open the model of `maxsim:MODEL`, which must make token vectors."""
+    spec = plan.reranker.removeprefix("maxsim:")
+    where: Any = {"cache": options.cache, "device": options.device}
+    model = text_model(spec, settings=settings, warm_up=True, ragged=True, **where)
+    if model.kind != "tokens":
+        raise UsageError(
+            f"{plan.name!r} reranks by MaxSim, and {spec!r} makes {NAMES[model.kind]} of a text. "
+            "Name a model of token vectors."
+        )
+    return TokenReranker(model)
+
+
+class TokenPairs:
+    """Score pairs of a query and a text by MaxSim, as `PairScores` does by a cross-encoder."""
+
+    def __init__(
+        self,
+        reranker: TokenReranker,
+        data: PreparedCollection,
+        numbers: Sequence[Ints],
+        options: SearchOptions,
+    ) -> None:
+        self._reranker, self._data, self._numbers = reranker, data, numbers
+        self._threads = options.threads
+        self.n_pairs = self.n_computed = sum(map(len, numbers))
+        self.n_cached, self.n_encoded, self.size = 0, 0, 0
+        self.seconds, self.encode_seconds = 0.0, 0.0
+        self.tokens: int | None = None
+
+    def compute(self) -> Iterator[Floats]:
+        """Yield the scores of each query's texts; −∞ where one of both has no token."""
+        model, data = self._reranker.model, self._data
+        some = np.unique(np.concatenate([*self._numbers, _NOTHING]))
+        if not len(some):
+            yield from (np.empty(0) for _ in self._numbers)
+            return
+        if model.spec.startswith("npy:"):
+            docs = read_rows(model.encode_docs, data.docs_in_file)
+            queries = read_rows(model.encode_queries, data.queries_in_file)
+            places = self._numbers
+        else:
+            docs = model.encode_docs([data.unit_texts[number] for number in some.tolist()])
+            queries = model.encode_queries(data.query_texts)
+            places = [np.searchsorted(some, row) for row in self._numbers]
+        self.encode_seconds = docs.seconds + queries.seconds
+        self.n_encoded = docs.n_computed + queries.n_computed
+        self.size = count_bytes(docs.vectors)
+        began = time.perf_counter()
+        scores = score_pairs(queries.vectors, docs.vectors, places, threads=self._threads)
+        self.seconds = time.perf_counter() - began
+        yield from scores
 
 
 def check_depth(plan: Rerank, depth: int, *, chunked: bool) -> int:
@@ -34,7 +123,7 @@ def check_depth(plan: Rerank, depth: int, *, chunked: bool) -> int:
 
 def rerank(
     plan: Rerank,
-    reranker: Reranker,
+    reranker: Reranker | TokenReranker,
     first: SearchResult,
     data: PreparedCollection,
     options: SearchOptions,
@@ -57,13 +146,13 @@ def rerank(
     else:
         starts = data.query_ids.match(first.units.query_ids)
         units = [_NOTHING if at < 0 else _row(first.units, at)[:depth] for at in starts]
-    pairs = PairScores(reranker, data.query_texts, data.unit_texts, units, options.cache)
+    pairs = _pairs_of(reranker, data, units, options)
     cached = f", {pairs.n_cached:,} of them in the cache" if pairs.n_cached else ""
     total = pairs.n_pairs
     options.tell(plan.name, f"reranking {total:,} pairs{cached}", 0, total)
-    docs, scores, keys, best, of_units = [], [], [], [], []
+    docs, scores, keys, best, of_units, kept = [], [], [], [], [], []
     ends = np.cumsum([len(row) for row in units]).tolist()
-    for row, (values, numbers) in enumerate(zip(pairs.compute(), units, strict=True)):
+    for row, (values, numbers) in enumerate(_scored(pairs, units)):
         head, tops, best_chunks = _best_of(data.unit_doc[numbers], values, numbers)
         rest = retrieved[row][~np.isin(retrieved[row], head)]
         # The others follow with scores below all of these, descending.
@@ -74,6 +163,7 @@ def rerank(
         keys.append(row * len(data.doc_ids) + head)
         best.append(best_chunks)
         of_units.append(values)
+        kept.append(numbers)
         options.tell(plan.name, "reranking", ends[row], total)
     ranking = Ranking(
         data.query_ids,
@@ -92,7 +182,7 @@ def rerank(
     of_chunks = " chunks" if plan.count == "chunks" else ""
     chunks = ranked = None
     if options.unit_depth and data.chunked:
-        parts = offsets_of(list(map(len, units))), np.concatenate(units), np.concatenate(of_units)
+        parts = offsets_of(list(map(len, kept))), np.concatenate(kept), np.concatenate(of_units)
         ranked = rank_units(data, *parts).first(options.unit_depth)
     if first.chunks is not None:
         reranked = np.concatenate(keys), data.places[np.concatenate(best)]
@@ -101,14 +191,7 @@ def rerank(
     return replace(
         first,
         ranking=ranking,
-        costs=replace(
-            first.costs,
-            search_seconds=add_seconds(first.costs.search_seconds, pairs.seconds),
-            serving=None,
-            tokens=pairs.tokens,
-            pairs=total,
-            pairs_computed=pairs.n_computed,
-        ),
+        costs=_costs_of(first.costs, pairs),
         n_cut=None,  # what the first stage does to texts is said of it
         n_without=0,
         tuning=None,
@@ -117,6 +200,43 @@ def rerank(
         units=ranked,
         remarks=(),
         findings=(),
+    )
+
+
+def _pairs_of(
+    reranker: Reranker | TokenReranker,
+    data: PreparedCollection,
+    units: Sequence[Ints],
+    options: SearchOptions,
+) -> PairScores | TokenPairs:
+    if isinstance(reranker, TokenReranker):
+        return TokenPairs(reranker, data, units, options)
+    return PairScores(reranker, data.query_texts, data.unit_texts, units, options.cache)
+
+
+def _scored(pairs: PairScores | TokenPairs, units: Sequence[Ints]) -> Iterator[tuple[Floats, Ints]]:
+    """Yield scores and units; what has no token is not scored and follows the others."""
+    for scores, numbers in zip(pairs.compute(), units, strict=True):
+        finite = np.isfinite(scores)
+        yield scores[finite], numbers[finite]
+
+
+def _costs_of(costs: Costs, pairs: PairScores | TokenPairs) -> Costs:
+    """Return the costs of both stages; MaxSim encodes texts of its own, and holds their tokens."""
+    if isinstance(pairs, TokenPairs):
+        costs = replace(
+            costs,
+            encode_seconds=costs.encode_seconds + pairs.encode_seconds,
+            n_encoded=costs.n_encoded + pairs.n_encoded,
+            bytes=None if costs.bytes is None else costs.bytes + pairs.size,
+        )
+    return replace(
+        costs,
+        search_seconds=add_seconds(costs.search_seconds, pairs.seconds),
+        serving=None,
+        tokens=pairs.tokens,
+        pairs=pairs.n_pairs,
+        pairs_computed=pairs.n_computed,
     )
 
 

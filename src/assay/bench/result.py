@@ -259,10 +259,10 @@ class BenchResult(Shown):
     def _families(self, bases: Mapping[str, str], settings: dict[str, Any]) -> list[Comparison]:
         families = []
         for model in self.systems:
-            others = [other for other in self.systems if bases.get(other.name) == model.name]
-            if others:
-                names = [system.name for system in (model, *others)]
-                scores = (model.scores, *(other.scores for other in others))
+            variants = [other for other in self.systems if bases.get(other.name) == model.name]
+            if variants:
+                names = [system.name for system in (model, *variants)]
+                scores = (model.scores, *(other.scores for other in variants))
                 families.append(compare(*scores, names=names, baseline=names[0], **settings))
         return families
 
@@ -365,9 +365,9 @@ class BenchResult(Shown):
         last[0] = Cell("chance")
         last[columns.index(first)] = Cell(board.chance_on(first), "fraction")
         for measure in further:
-            others = {other.name: other for other in board.standings_on(measure)}
+            others_by_name = {other.name: other for other in board.standings_on(measure)}
             for row, standing in zip(rows, standings, strict=True):
-                other = others[standing.name]
+                other = others_by_name[standing.name]
                 row.append(Cell(other.mean.estimate, "fraction", other.leads))
             last.append(Cell(board.chance_on(measure), "fraction"))
         return Table((*columns, *further), tuple(map(tuple, [*rows, last])))
@@ -375,8 +375,8 @@ class BenchResult(Shown):
     def cost_table(self) -> Table:
         """Return dimension, speed, memory and search time of each system.
 
-        Where they are known of a system: bytes per vector (where there are codes), texts that were
-        truncated, tokens and price.
+        Where they are known of a system: bytes per vector (where there are codes) or per document
+        (of token and sparse vectors), texts that were truncated, tokens and price.
         """
         coded = any(system.result.costs.bytes_per_vector for system in self.systems)
         rows = [self._cost_cells(system, coded) for system in self.systems]
@@ -388,8 +388,12 @@ class BenchResult(Shown):
         costs, n_cut = system.result.costs, system.result.n_cut
         cached = "cached" if system.result.n_texts and not system.spec.startswith("npy:") else None
         width = None  # a fusion and what is behind an index have no vectors of their own
-        if coded and costs.dimension is not None and not (system.exact or system.first):
-            width = costs.bytes_per_vector or 4 * costs.dimension
+        one_vector = costs.dimension is not None and costs.bytes_per_document is None
+        if coded and one_vector and not (system.exact or system.first):
+            width = costs.bytes_per_vector or 4 * (costs.dimension or 0)
+        per_doc = None
+        if costs.bytes_per_document is not None and not system.first:
+            per_doc = round(costs.bytes_per_document)
         cut = None if n_cut is None else f"{n_cut / system.result.n_texts:.1%}"
         return {
             "model": Cell(system.name),
@@ -398,6 +402,7 @@ class BenchResult(Shown):
             "memory": Cell(format_bytes(costs.bytes), "figure"),
             "search/query": Cell(_format_search(system), "figure"),
             "bytes/vector": Cell(width, "count"),
+            "bytes/document": Cell(per_doc, "count"),
             "truncated": Cell(cut, "figure"),
             "pairs": Cell(costs.pairs, "count"),
             "tokens": Cell(self.tokens_of(system.name), "count"),
@@ -694,7 +699,9 @@ def _describe_search(result: BenchResult) -> Iterator[str]:
     first = f"The first {result.depth:,} documents of each query count"
     metrics = {s.name: s.ranking.settings.get("metric", "") for s in result.systems}
     single = {name: metric for name, metric in metrics.items() if metric and ";" not in metric}
-    others = [f", {name} by {metric}" for name, metric in single.items() if metric != result.metric]
+    endings = [
+        f", {name} by {metric}" for name, metric in single.items() if metric != result.metric
+    ]
     cutting, best = "", result.aggregation.best
     scored = "their best chunk" if best == 1 else f"the sum of their {best} best chunks"
     rules = {system.chunking.rule for system in result.systems if system.chunking}
@@ -702,7 +709,7 @@ def _describe_search(result: BenchResult) -> Iterator[str]:
         cutting = f" Documents are cut by {result.chunk}; the judgments name chunks."
     elif rules:
         cutting = f" Documents are cut by {' or '.join(sorted(rules))} and scored by {scored}."
-    yield f"{first}; vectors by {result.metric}{''.join(others)}.{cutting}"
+    yield f"{first}; vectors by {result.metric}{''.join(endings)}.{cutting}"
     if served := [s for s in result.systems if s.result.costs.serving is not None]:
         serving: Any = served[0].result.costs.serving
         yield (

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats32, Ints, offsets_of, rows_of
+from assay.arrays import Ints, offsets_of, rows_of
 from assay.bench.plan import InFile, Model, PreparedCollection, make_codes
 from assay.bench.settings import Metric
 from assay.core import checks
 from assay.core.ids import Ids
 from assay.core.ranking import Ranking
-from assay.core.text import parse_whole
+from assay.core.text import mask_secrets, parse_whole
 from assay.errors import InputError, UsageError
-from assay.models import EncoderSettings, TextModel, lexical_model, text_model
+from assay.models import EncoderSettings, TextModel, lexical_model, ragged, text_model, token_codes
 from assay.models.encoding import add_tokens
 from assay.models.lexical import warm_up
+from assay.models.ragged import take_rows
 from assay.plugins import find_hook
 from assay.search.engine import Codes, prepare, rank, rank_codes
 from assay.search.indexes import build_index, measure_index
@@ -79,8 +80,9 @@ class Costs:
     `n_encoded` texts took `encode_seconds`; those that came from the cache count in neither.
     `search_seconds` is for all queries: the sum of the latencies of a system that is asked, None of
     a run; `serving` has latency, throughput and errors of the former. `tokens` are those that an
-    endpoint counted for what was computed now, and `bytes_per_vector` is said of codes. A reranker
-    scores `pairs` of a query and a text, of which `pairs_computed` were not in the cache.
+    endpoint counted for what was computed now. `bytes_per_vector` is said of codes, and
+    `bytes_per_document` of token and sparse vectors. A reranker scores `pairs` of a query and a
+    text, of which `pairs_computed` were not in the cache.
     """
 
     encode_seconds: float = 0.0
@@ -91,6 +93,7 @@ class Costs:
     search_seconds: float | None = 0.0
     tokens: int | None = None
     bytes_per_vector: int | None = None
+    bytes_per_document: float | None = None
     pairs: int | None = None
     pairs_computed: int | None = None
     serving: Mapping[str, Any] | None = None
@@ -105,7 +108,8 @@ class Costs:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
         data = {**asdict(self), "texts_per_second": self.texts_per_second}
-        seldom = ("tokens", "bytes_per_vector", "pairs", "pairs_computed", "serving")
+        seldom: tuple[str, ...] = ("tokens", "bytes_per_vector", "bytes_per_document")
+        seldom = (*seldom, "pairs", "pairs_computed", "serving")
         return {key: value for key, value in data.items() if value is not None or key not in seldom}
 
 
@@ -149,7 +153,7 @@ class SearchOptions:
 
     depth: int
     aggregation: ChunkAggregation
-    metric: Metric
+    metric: Metric | Literal["maxsim"]
     tiebreak: str
     threads: int | None = None
     device: str | None = None
@@ -210,26 +214,28 @@ class RankedDocs(NamedTuple):
 class EncodedTexts:
     """Vectors of the units and of the queries, and what they cost."""
 
-    docs: Floats32
-    queries: Floats32
+    docs: Any
+    queries: Any
     costs: Costs
     fingerprint: str
     n_cut: int | None
 
     @cached_property
     def usable(self) -> NDArray[np.int64]:
-        """The units with a vector that is not zero."""
-        return np.flatnonzero(self.docs.any(axis=1))
+        """The units with a vector that is not zero, a token or a weight."""
+        return np.flatnonzero(ragged.have_numbers(self.docs))
 
     @cached_property
     def asking(self) -> NDArray[np.int64]:
-        """The queries with a vector that is not zero."""
-        return np.flatnonzero(self.queries.any(axis=1))
+        """The queries with a vector that is not zero, a token or a weight."""
+        return np.flatnonzero(ragged.have_numbers(self.queries))
 
     @cached_property
-    def corpus(self) -> Floats32:
+    def corpus(self) -> Any:
         """The vectors that can be found."""
-        return self.docs if len(self.usable) == len(self.docs) else self.docs[self.usable]
+        return (
+            self.docs if len(self.usable) == len(self.docs) else take_rows(self.docs, self.usable)
+        )
 
     def as_result(self, ranked: RankedDocs, how: str = "", **costs: Any) -> SearchResult:
         """Return what was retrieved by these vectors; `how`, where not by exact search of them."""
@@ -264,6 +270,16 @@ class ModelSearch:
             self._maker, self._remarks = lexical.for_texts(data.unit_texts)
         else:
             self._maker = _text_model(model, options)
+        if self.kind != "dense":
+            check_ragged(self.kind, model)
+            own = "maxsim" if self.kind == "tokens" else self._maker.metric or "dot"
+            self._options = replace(options, metric=cast("Any", model.metric or own))
+
+    @property
+    def kind(self) -> ragged.VectorKind:
+        """What the model makes of a text: one vector, token vectors or sparse ones."""
+        kind: ragged.VectorKind = getattr(self._maker, "kind", "dense")
+        return kind
 
     @property
     def fingerprint(self) -> str:
@@ -271,6 +287,11 @@ class ModelSearch:
         parts = self.model.metric, self.model.codes, self.model.chunk
         further = "".join(f" {part}" for part in parts if part)
         return f"{self._maker.fingerprint}{further}"
+
+    @property
+    def encoder_mark(self) -> str:
+        """Eight characters for all that vectors depend on: weights, prompts, masks, lengths."""
+        return str(self._maker.fingerprint)[:8]
 
     @property
     def repeatable(self) -> bool:
@@ -309,18 +330,24 @@ class ModelSearch:
         name, maker, data, options = self.model.name, self._maker, self._data, self._options
         if maker.spec.startswith("npy:"):
             options.tell(name, "reading", 0, None)
-            docs = _read_rows(maker.encode_docs, data.docs_in_file)
-            queries = _read_rows(maker.encode_queries, data.queries_in_file)
+            docs = read_rows(maker.encode_docs, data.docs_in_file)
+            queries = read_rows(maker.encode_queries, data.queries_in_file)
         else:
             docs = maker.encode_docs(data.unit_texts, options.listener(name, "documents"))
             queries = maker.encode_queries(data.query_texts, options.listener(name, "queries"))
+        if self.kind == "sparse":
+            both = ragged.number_terms(docs.vectors, queries.vectors, name)
+            docs, queries = replace(docs, vectors=both[0]), replace(queries, vectors=both[1])
         n_dimensions = docs.vectors.shape[1]
         if n_dimensions != (width := queries.vectors.shape[1]):
             sizes = f"{n_dimensions} dimensions of documents and {width} of queries"
             raise UsageError(f"{name!r} makes {sizes}.")
         sums = docs.seconds + queries.seconds, docs.n_computed + queries.n_computed
         tokens = add_tokens(docs.tokens, queries.tokens)
-        costs = Costs(*sums, n_dimensions, docs.vectors.nbytes, tokens=tokens)
+        costs = Costs(*sums, n_dimensions, ragged.count_bytes(docs.vectors), tokens=tokens)
+        if self.kind != "dense":
+            mean = cast("int", costs.bytes) / len(docs.vectors)
+            costs = replace(costs, bytes_per_document=mean)
         n_cut = None if docs.truncated is None else int(docs.truncated.sum())
         return EncodedTexts(docs.vectors, queries.vectors, costs, maker.fingerprint, n_cut)
 
@@ -328,6 +355,8 @@ class ModelSearch:
         """Search the vectors or their codes exactly, or by words."""
         if self._vectors is None:
             result = self._search_words()
+        elif self.model.codes is not None and self.kind == "tokens":
+            result = self._search_token_codes(self._vectors, self.model.codes)
         elif self.model.codes is not None:
             result = self._search_codes(self._vectors, self.model.codes)
         else:
@@ -390,10 +419,22 @@ class ModelSearch:
         # Chunks are searched again where a document has many; whole documents are searched once.
         docs = prepare(corpus, threads=threads) if data.chunked else corpus
         how: Any = {"metric": self._options.metric, "zero": "drop", "threads": threads}
+        if self.kind == "sparse":
+            how["zero"] = "error"
+
+        asking = np.ones(len(data.query_ids), bool)
+        if self.kind == "tokens":  # the engine takes no search without any token
+            asking[:] = False
+            asking[_asking(self.model.name, encoded)] = True
 
         def search(rows: Ints, k: int, among: Ints | None) -> Ranking:
-            at = _places_of(among, usable)
-            ranking = rank(encoded.queries[rows], docs if among is None else corpus[at], k, **how)
+            at, some = _places_of(among, usable), rows[asking[rows]]
+            left = take_rows(encoded.queries, some if len(some) else np.flatnonzero(asking)[:1])
+            ranking = rank(left, docs if among is None else take_rows(corpus, at), k, **how)
+            if self.kind == "sparse":
+                ranking = _without_zeros(ranking)
+            if len(some) < len(rows):
+                ranking = _spread_rows(ranking, asking[rows])
             return _renumber(ranking, usable[at], data.query_ids.take(rows))
 
         queries = np.arange(len(data.query_ids))
@@ -427,6 +468,17 @@ class ModelSearch:
         costs: Any = {"build_seconds": timer.seconds, "bytes": size, "bytes_per_vector": width}
         return encoded.as_result(ranked, codes, **costs)
 
+    def _search_token_codes(self, encoded: EncodedTexts, code: str) -> SearchResult:
+        """Search what codes of tokens stand for, by exact MaxSim."""
+        self._options.tell(self.model.name, "building", 0, None)
+        with Timer() as timer, of_collection():
+            docs, size = token_codes.encode_tokens(code, encoded.docs)
+        queries = token_codes.encode_queries(code, encoded.queries)
+        result = self._search_vectors(replace(encoded, docs=docs, queries=queries), self._data)
+        costs: Any = {"build_seconds": timer.seconds, "bytes": size}
+        costs = replace(result.costs, **costs, bytes_per_document=size / len(docs))
+        return replace(result, costs=costs, fingerprint=f"{result.fingerprint} {code}")
+
     def search_index(self, name: str, spec: str) -> SearchResult | None:
         """Search the vectors by another engine's index, and measure its recall of the exact result.
 
@@ -435,6 +487,7 @@ class ModelSearch:
         encoded, options = self._vectors, self._options
         if encoded is None or self.model.codes is not None:
             return None
+        check_ragged(self.kind, self.model, (spec,))
         usable, asking, data = encoded.usable, _asking(name, encoded), self._data
         queries, k = encoded.queries[asking], min(options.depth, len(usable))
         how: Any = {"metric": options.metric, "threads": options.threads}
@@ -494,12 +547,57 @@ def _text_model(model: Model, options: SearchOptions) -> TextModel:
         encode = find_hook("encode_batches")
         elsewhere = encode(options.cluster, model.spec, settings, options.device)
     where: Any = {"cache": options.cache, "device": options.device, "elsewhere": elsewhere}
-    return text_model(model.spec, settings=settings, warm_up=True, **where)
+    return text_model(model.spec, settings=settings, warm_up=True, ragged=True, **where)
 
 
-def _read_rows(encode: Callable[..., Encoded], file: InFile) -> Encoded:
+def check_ragged(kind: ragged.VectorKind, model: Model, indexes: Iterable[str] = ()) -> None:
+    """Refuse metric, code and indexes that do not go with what a model makes of a text."""
+    named, metric, code = f"{model.name!r} makes {ragged.NAMES[kind]}", model.metric, model.codes
+    if kind == "dense":
+        if code is not None and token_codes.is_pooled(code):
+            raise UsageError(f"{named} of a text; {code!r} pools token vectors.")
+        return
+    if kind == "tokens":
+        if metric is not None:
+            raise UsageError(f"{named}, which are compared by MaxSim. Omit its metric {metric!r}.")
+        if code is not None:
+            token_codes.parse_code(code)
+    elif metric == "l2":
+        raise UsageError(f"{named}, which are compared by 'dot' or 'cosine', not 'l2'.")
+    elif code is not None:
+        raise UsageError(f"{named}, which have no codes. Omit codes={code}.")
+    for index in indexes:
+        raise UsageError(
+            f"{named}, which the index {mask_secrets(index)!r} does not take: they are searched "
+            "exactly. Run them without --index."
+        )
+
+
+def _spread_rows(ranking: Ranking, present: NDArray[np.bool_]) -> Ranking:
+    """Return a ranking with an empty row for each query that is not present."""
+    if not present.any():  # what was ranked only stands in
+        ranking = ranking.select(np.zeros(len(ranking.given_docs), bool))
+    lengths, splits = np.zeros(len(present), np.int64), np.zeros(len(present), bool)
+    lengths[present] = ranking.lengths[: present.sum()]
+    if ranking.tie_split is not None:
+        splits[present] = ranking.tie_split[: present.sum()]
+    more: Any = {"query_ids": Ids.count(len(present)), "tie_split": splits}
+    return replace(ranking, offsets=offsets_of(lengths), **more)
+
+
+def _without_zeros(ranking: Ranking) -> Ranking:
+    """Return a ranking without documents that share no weight with the query."""
+    shorter = ranking.select(ranking.given_scores != 0)
+    if shorter.tie_split is None:
+        return shorter
+    return replace(shorter, tie_split=shorter.tie_split & (shorter.lengths == ranking.lengths))
+
+
+def read_rows(encode: Callable[..., Encoded], file: InFile) -> Encoded:
+    """Read ready vectors of all texts in a collection's file; return those that take part."""
     encoded = encode(file.texts, ids=file.ids)
-    return replace(encoded, vectors=encoded.vectors[file.rows], empty=encoded.empty[file.rows])
+    vectors = take_rows(encoded.vectors, file.rows)
+    return replace(encoded, vectors=vectors, empty=encoded.empty[file.rows])
 
 
 def _asking(name: str, encoded: EncodedTexts) -> NDArray[np.int64]:

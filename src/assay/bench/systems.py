@@ -214,7 +214,10 @@ def _as_score(value: Any, where: str) -> float:
     if type(value) is not float:
         if not isinstance(value, Real | np.number) or isinstance(value, bool):
             raise ValueRangeError(f"the score of {where} is {value!r:.60}, not a number")
-        value = float(value)
+        try:
+            value = float(value)
+        except OverflowError:
+            value = math.inf
     if not math.isfinite(value):
         raise ValueRangeError(f"the score of {where} is {value}. Return finite scores, or ids only")
     return float(value)

@@ -7,10 +7,11 @@ see how far a run is.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import Any, Final
 
 import click
@@ -104,6 +105,23 @@ def _make_bar() -> Any:
 
 
 @contextmanager
+def reserve_stdout() -> Iterator[None]:
+    """In a command, send what models and libraries print to stderr: stdout is for the result."""
+    if click.get_current_context(silent=True) is None:
+        yield
+        return
+    sys.stdout.flush()
+    before = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(before, 1)
+        os.close(before)
+
+
+@contextmanager
 def progress_bar(what: str, listener: Callable[..., None] | None = None) -> Iterator[Listener]:
     """Give what work of one step calls with (done, total); the listener hears `what`, too."""
 
@@ -112,7 +130,8 @@ def progress_bar(what: str, listener: Callable[..., None] | None = None) -> Iter
         if listener is not None:
             listener(done, total, what)
 
-    yield heard
+    with reserve_stdout():
+        yield heard
 
 
 @contextmanager
@@ -127,7 +146,7 @@ def system_bars(n_systems: int = 0, listener: Callable[..., None] | None = None)
             parts.update(dict.fromkeys(parts, 1.0) | {name: part})  # one after the other
             listener(int(100 * sum(parts.values()) / n_systems), 100, f"{name}: {phase}")
 
-    with _draw_system_bars() as drawn:
+    with _draw_system_bars() as drawn, reserve_stdout():
         yield heard
 
 

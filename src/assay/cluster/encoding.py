@@ -34,6 +34,8 @@ from assay.io.plain_data import parse_json
 from assay.io.streams import atomic_write, ending_of, read_text
 from assay.models import Encoder, EncoderSettings, TextModel, text_model
 from assay.models.encoding import Batch, ComputedModel, EncodedBatch
+from assay.models.ragged import count_bytes
+from assay.search.engine import SparseVectors, TokenVectors
 
 _MANIFEST: Final = "manifest.json"
 _IDS: Final = ".ids.txt"
@@ -73,6 +75,8 @@ def encode_shards(
     cluster: Cluster | None = None,
 ) -> Encoding:
     """Encode shards of texts (.jsonl, .txt) into shards of float32 vectors in a folder.
+
+    Token vectors are written as .npz with offsets, sparse ones as scipy.sparse.save_npz does.
 
     Called again, it makes only what is missing, damaged, or made of other texts or by another
     model. A function of your own needs a fingerprint for that.
@@ -179,7 +183,7 @@ def _encode_shard(task: _ShardTask) -> _EncodedShard:
     with atomic_write(f"{task.target}.json") as file:
         file.write(json.dumps({**receipt, "digest": fingerprint_of(receipt)}, indent=1).encode())
     seconds = time.perf_counter() - start
-    return _EncodedShard(entry, empty, True, seconds, encoded.vectors.nbytes, worker)
+    return _EncodedShard(entry, empty, True, seconds, count_bytes(encoded.vectors), worker)
 
 
 def _load_receipt(task: _ShardTask, identity: dict[str, str]) -> dict[str, Any] | None:
@@ -203,9 +207,19 @@ def _write_shard(
     task: _ShardTask, vectors: Any, ids: Ids | None
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Write a shard; return its entry in the manifest, and digests of its files."""
-    buffer = io.BytesIO()
-    np.save(buffer, vectors)
-    contents = {".npy": buffer.getvalue()}
+    buffer, kind = io.BytesIO(), ".npz"
+    arrays: dict[str, Any] = {}
+    if isinstance(vectors, TokenVectors):
+        arrays = {"embeddings": vectors.values, "offsets": vectors.offsets}
+    elif isinstance(vectors, SparseVectors):
+        arrays = {"indptr": vectors.offsets, "indices": vectors.columns, "data": vectors.weights}
+        arrays |= {"format": np.array("csr"), "shape": np.array(vectors.shape)}
+    if arrays:
+        np.savez(buffer, **arrays)
+    else:
+        kind = ".npy"
+        np.save(buffer, vectors)
+    contents = {kind: buffer.getvalue()}
     if ids is not None:
         contents[_IDS] = "".join(f"{id_text}\n" for id_text in ids).encode()
     for ending, content in contents.items():
@@ -213,7 +227,7 @@ def _write_shard(
             file.write(content)
     files = {ending: hashlib.sha256(content).hexdigest() for ending, content in contents.items()}
     name = os.path.basename(task.target)
-    entry: dict[str, Any] = {"path": f"{name}.npy", "rows": len(vectors), "sha256": files[".npy"]}
+    entry: dict[str, Any] = {"path": f"{name}{kind}", "rows": len(vectors), "sha256": files[kind]}
     return entry if ids is None else {**entry, "ids": f"{name}{_IDS}"}, files
 
 
@@ -230,7 +244,7 @@ def worker_model(spec: str, settings: EncoderSettings, device: str | None = None
     key = spec, settings, device
     if getattr(_HELD, "name", None) != key:
         _HELD.name = _HELD.model = None  # never two models at a time
-        _HELD.model = text_model(spec, settings=settings, device=device)
+        _HELD.model = text_model(spec, settings=settings, device=device, ragged=True)
         _HELD.name = key
     model: TextModel = _HELD.model
     return model
@@ -276,7 +290,7 @@ class ClusterBatches:
         for number, (batch, seconds, worker) in batches_done:
             journal.blocks += 1
             journal.computed += 1
-            size = batch.vectors.nbytes
+            size = sum(row.nbytes for row in batch.vectors)
             journal.steps.append(Step("encode", 0, number, seconds, 0, size, worker))
             yield EncodedBatch(number, batch, seconds)
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -161,27 +160,10 @@ def open_cluster(
     elif where == "threads":
         executor = ThreadExecutor(workers)
     else:
-        with _output_to_stderr(), RayExecutor(where, workers=workers) as executor:
+        from assay.cli.progress import reserve_stdout
+
+        with reserve_stdout(), RayExecutor(where, workers=workers) as executor:
             yield Cluster(executor, **how)
         return
     with executor:
         yield Cluster(executor, **how)
-
-
-@contextmanager
-def _output_to_stderr() -> Iterator[None]:
-    """In a command, send what Ray and its libraries print to stderr: stdout is for the result."""
-    import click
-
-    if click.get_current_context(silent=True) is None:
-        yield
-        return
-    sys.stdout.flush()
-    before = os.dup(1)
-    os.dup2(2, 1)
-    try:
-        with redirect_stdout(sys.stderr):
-            yield
-    finally:
-        os.dup2(before, 1)
-        os.close(before)

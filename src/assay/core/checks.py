@@ -71,8 +71,9 @@ def plain_array(values: Any, what: str) -> NDArray[Any]:
         raise ShapeError(
             f"{what} is a masked array. Fill it, or mark unused places by document number −1."
         )
+    values = as_array(values)
     try:
-        return np.asarray(as_array(values))
+        return np.asarray(values)
     except ValueError:
         raise ShapeError(
             f"{what} has rows of different lengths; all must be equally long."

@@ -47,7 +47,10 @@ _WEIGHT_OF_VALUE: Final = 64  # bytes of a value once it is a Python object in a
 _NOT_IN_NUMBER: Final = re.compile(r"[^0-9+\-.eE]")
 
 _QUERY_IDS: Final = ("queryid", "qid", "topicid", "topicno", "topic")
-_QUESTIONS: Final = ("question", "questiontext", "querytext", "userinput", "prompt")
+_QUESTIONS: Final = (
+    *("question", "questiontext", "querytext", "userinput", "prompt", "questions", "userquestion"),
+    *("userquery", "searchquery", "searchterm"),
+)
 _DOC_IDS: Final = (
     *("docid", "docno", "documentid", "corpusid", "passageid", "pid", "did"),
     *("chunkid", "contextid", "nodeid"),
@@ -58,11 +61,20 @@ _DOC_IDS: Final = (
 _RELEVANT_DOCS: Final = tuple(
     f"{mark}{thing}{end}"
     for end in ("ids", "id", "s", "")
-    for mark in ("relevant", "gold", "golden", "expected", "correct", "positive", "reference")
-    for thing in ("doc", "document", "passage", "chunk", "context", "node", "source", "section")
+    for mark in (
+        *("relevant", "gold", "golden", "expected", "correct", "positive", "reference"),
+        *("groundtruth", "target", "true", "supporting", "matching", "answer"),
+    )
+    for thing in (
+        *("doc", "document", "passage", "chunk", "context", "node", "source", "section"),
+        *("file", "page", "url", "item", "article"),
+    )
 )
 _BARE_DOCS: Final = ("relevantids", "relevant", "positives", "positive", "gold", "golds")
-_DOC_LISTS: Final = ("docids", "documentids", "chunkids", "contextids", "ids", "docs", "documents")
+_DOC_LISTS: Final = (
+    *("docids", "documentids", "chunkids", "contextids", "ids", "docs", "documents"),
+    *("filename", "filepath", "file", "path", "url", "source", "sources", "chunk"),
+)
 
 # The spellings of a column by what it holds. Case, '-', '_', '.' and spaces are ignored. Earlier
 # spellings win: a table with `qid` and `query` has ids in the first and texts in the second.
@@ -78,6 +90,7 @@ ROLES: Final[Mapping[str, tuple[str, ...]]] = {
     "grade": (
         *("grade", "relevance", "rel", "label", "judgment", "judgement", "score", "rating"),
         *("relevancescore", "relevancegrade", "relevancelabel", "isrelevant", "relevant"),
+        *("gradedrelevance", "relevancelevel", "relevancy", "relscore", "gain"),
     ),
     "subtopic": ("subtopicid", "subtopic", "intent", "aspect", "facet", "iteration", "iter"),
     "span start": ("start", "startindex", "startchar", "startoffset", "charstart", "begin"),
@@ -119,16 +132,18 @@ def pick_column(names: Sequence[str], role: str, source: str) -> str | None:
     >>> pick_column(["query-id", "Query", "score"], "query", "test.tsv")
     'query-id'
     """
-    plain = [re.sub("[-_. ]", "", str(name).lower()) for name in names]
-    for spelling in ROLES[role]:
-        columns = [name for name, word in zip(names, plain, strict=True) if word == spelling]
-        if len(columns) > 1:
-            raise FormatError(
-                f"{source}: the columns {columns[0]!r} and {columns[1]!r} mean the same. "
-                "Remove or rename one."
-            )
-        if columns:
-            return columns[0]
+    # What stands in brackets, as in `Grade (0-3)`, counts where no column is named without it.
+    for ignored in ("[-_. ]", r"\(.*?\)|[\W_]"):
+        plain = [re.sub(ignored, "", str(name).lower()) for name in names]
+        for spelling in ROLES[role]:
+            columns = [name for name, word in zip(names, plain, strict=True) if word == spelling]
+            if len(columns) > 1:
+                raise FormatError(
+                    f"{source}: the columns {columns[0]!r} and {columns[1]!r} mean the same. "
+                    "Remove or rename one."
+                )
+            if columns:
+                return columns[0]
     return None
 
 
@@ -358,11 +373,13 @@ def _reader(path: FilePath, layout: Dialect) -> Any:
 
     lines = streams.read_lines(path, longest=layout.longest)
     head = next(lines, "")
-    # Excel separates by semicolons where a comma is the decimal sign.
-    separators = set(re.sub('"[^"]*"', "", head)) & {",", ";"}
+    # Excel separates by semicolons where a comma is the decimal sign, and copies cells with tabs.
+    separators = set(re.sub('"[^"]*"', "", head)) & {",", ";", "\t"}
     return csv.reader(
         chain([head], lines),
-        delimiter=";" if (layout.delimiter, separators) == (",", {";"}) else layout.delimiter,
+        delimiter=separators.pop()
+        if layout.delimiter == "," and len(separators) == 1
+        else layout.delimiter,
         strict=layout.strict,
         skipinitialspace=layout.skip_spaces,
         quoting=csv.QUOTE_MINIMAL if layout.quotes else csv.QUOTE_NONE,

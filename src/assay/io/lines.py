@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -60,6 +61,10 @@ _JOIN_TEXTS: Final = (
     "text, not an id, which holds no white space. Name the file with the ids and texts of the "
     "queries (--queries; in Python read_qrels(…, queries=…)), or replace the white space."
 )
+_SPLIT_DOCS: Final = (
+    "an id cannot hold white space. Separate judged documents by ';', write a space in the name of "
+    "a file as %20, or replace the white space."
+)
 
 
 def pack_ids(values: Sequence[Any], what: str, where: tabular.Where) -> Ids:
@@ -72,8 +77,9 @@ def pack_ids(values: Sequence[Any], what: str, where: tabular.Where) -> Ids:
                 Ids.of([value], what)
             except errors.IdError as fault:
                 words = str(fault).replace(" in row 0", "")
-                if what == "query" and isinstance(value, str) and len(value.split()) > 1:
-                    words = f"{words.partition(':')[0]}: {_JOIN_TEXTS}"
+                if what in ("query", "doc") and isinstance(value, str) and len(value.split()) > 1:
+                    advice = _JOIN_TEXTS if what == "query" else _SPLIT_DOCS
+                    words = f"{words.removesuffix(words.rpartition(': ')[2])}{advice}"
                 raise errors.IdError(f"{where(row)}: {words}") from None
         raise errors.IdError(str(error)) from None
 
@@ -224,6 +230,9 @@ def find_columns(names: Sequence[str], kind: Kind, source: str) -> Columns:
     return Columns(query, doc, value, by_rank)
 
 
+_GRADE_WORDS: Final = {"grade", "grades", "relevance", "judgment", "judgement"}
+
+
 def _find_judged(names: Sequence[str], source: str) -> Columns:
     """Find the columns of judgments; a column that may hold grades is never passed over."""
     roles = {"judged query": "query", "judged doc": "doc"}
@@ -240,10 +249,11 @@ def _find_judged(names: Sequence[str], source: str) -> Columns:
                     f"{source}: the column {name!r} is that of a run. If these are judgments, "
                     "name the grades 'relevance', or leave that column out for grade 1."
                 )
-            if near := did_you_mean(str(name).lower(), tabular.ROLES["grade"], cutoff=0.75):
+            near = did_you_mean(str(name).lower(), tabular.ROLES["grade"], cutoff=0.75)
+            if near or _GRADE_WORDS & set(re.split(r"[\W_]+", str(name).lower())):
                 raise errors.FormatError(
                     f"{source}: no column of grades is known, but {name!r} may be one.{near} "
-                    "Rename it, or leave it out for grade 1."
+                    "Rename it, for example to relevance, or leave it out for grade 1."
                 )
     is_plain = tabular.pick_column([doc], "doc", source) is not None and grade is not None
     return Columns(
@@ -439,7 +449,8 @@ def lines_of_table(
     lines = Lines(query_ids, doc_ids, queries, docs, -values if columns.by_rank else values)
     n_lists = sum(part.n_lists for part in parts)
     if kind == "qrels" and not stated:
-        lines = lines._replace(remarks=_describe_reading(table, columns, n_lists, questions))
+        remarks = _describe_reading(table, columns, n_lists, questions)
+        lines = lines._replace(remarks=remarks + _describe_joined(lines.doc_ids, columns))
     subtopic = subtopic_column(table.names, kind, table.source)
     if subtopic is not None and not n_lists:
         lines = lines._replace(subtopics=lambda: _as_list(table.columns([subtopic])[0]))
@@ -481,7 +492,7 @@ def _split_cells(
     kinds = set(map(type, cells))
     if kinds <= {str}:
         text = "".join(cells) if columns.split else ""
-        if not columns.split or not (";" in text or "[" in text or "" in cells):
+        if not columns.split or not ("" in cells or any(mark in text for mark in ";[\n")):
             return None
     elif not any(issubclass(each, (*_LISTS, Mapping)) for each in kinds):
         return None
@@ -495,7 +506,10 @@ def _documents(cell: Any, columns: Columns, where: tabular.Where, row: int) -> S
     """Return the documents that a cell names: a list, or text with ';' between them."""
     if isinstance(cell, str) and columns.split:
         text = cell.strip()
-        listed = tabular.parse_list(text, where(row)) if text.startswith("[") else text.split(";")
+        if text.startswith("["):  # numpy writes no commas, and Python would join such texts
+            listed = tabular.parse_list(re.sub(r"(?<=['\"])\s+(?=['\"])", ", ", text), where(row))
+        else:
+            listed = re.split("[;\n]", text)
         if isinstance(listed, list):
             parts = [part.strip() if isinstance(part, str) else part for part in listed]
             return [part for part in parts if part != ""]
@@ -522,6 +536,23 @@ def _describe_reading(
     words = f"judgments read from {columns.query!r}{joined} and {columns.doc!r}{lists}, {grades}"
     short = f"judgments read from {columns.query!r} and {columns.doc!r}, {grades}"
     return (Remark(f"{words}{unread}", short),)
+
+
+def _describe_joined(doc_ids: Ids, columns: Columns) -> tuple[str, ...]:
+    """Say which ids may be several documents, separated otherwise than by ';'."""
+    if not columns.split or doc_ids.kind != "text":
+        return ()
+    blob = doc_ids.utf8[0]
+    if not np.isin(np.frombuffer(b"|,", np.uint8), blob).any():
+        return ()
+    joined = [id for id in doc_ids.to_list() if "|" in str(id) or "," in str(id)]
+    return (
+        Remark(
+            f"{len(joined):,} cells of {columns.doc!r} count as one document each although they "
+            f"hold ',' or '|' (first: {str(joined[0])[:60]!r}): separate documents by ';'",
+            f"{len(joined):,} cells with ',' or '|' count as one document each",
+        ),
+    )
 
 
 def _as_list(column: Any) -> list[Any]:
@@ -822,6 +853,9 @@ def _wide() -> tuple[type, ...]:
 def _numbers(column: Any, kind: Kind, where: tabular.Where, is_text: bool) -> Floats:
     """Return scores or grades: of text, of Python values or of a data frame."""
     if is_text:
+        truths = ("true", "false")  # as pandas and Excel write them
+        if kind == "qrels" and column[0].lower() in truths:
+            column = [str(int(t.lower() == "true")) if t.lower() in truths else t for t in column]
         return tabular.parse_numbers(column, VALUE_NAME[kind], where)
     if isinstance(column, list):
         return plain_floats(column, kind, where)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from assay import judging
 from assay.cli import options, output
 from assay.cli.commands import Command
 from assay.cli.options import add_options, in_input, in_machines, in_measures, in_models, in_result
+from assay.cli.progress import reserve_stdout
 from assay.cli.settings import argument
 from assay.core.on_demand import OnDemand
 from assay.core.text import fixed
@@ -26,14 +28,10 @@ from assay.tables.table import Cell, table_of
 
 if TYPE_CHECKING:
     from assay.io import columns, streams, texts
-    from assay.judging import labels, machine, pool, session
     from assay.runs.run_files import unique_names
 else:
     columns, streams = OnDemand("assay.io.columns"), OnDemand("assay.io.streams")
-    texts, labels = OnDemand("assay.io.texts"), OnDemand("assay.judging.labels")
-    machine, pool = OnDemand("assay.judging.machine"), OnDemand("assay.judging.pool")
-    session = OnDemand("assay.judging.session")
-    unique_names = OnDemand("assay.runs.run_files").unique_names
+    texts, unique_names = OnDemand("assay.io.texts"), OnDemand("assay.runs.run_files").unique_names
 
 FORMATS: Final = ("trec", "csv", "label-studio", "argilla", "log")
 
@@ -44,7 +42,6 @@ _texts_options = add_options(
     in_input("--guidelines FILE", reads=True, help=_GRADES),
 )
 _writes: Final[dict[str, Any]] = {"type": options.output_file, "writes": True}
-_LOG: Final = "Log of labels to add to. [POOL.labels.jsonl]"
 _measure_option = in_measures(
     "-m", "--measure NAME", shown="DCG@10", help="P@k, DCG@k or RBP, whose weights decide."
 )
@@ -65,15 +62,15 @@ _runs_option = in_input(
 def _open_model(spec: str, settings: dict[str, Any], **about: Any) -> dict[str, Any]:
     """Return the settings of work with a model; say what it will cost before it starts."""
     address = {key: settings.pop(key) for key in ("base_url", "key_env", "rate")}
-    opened: dict[str, Any] = {"model": spec, "ask": machine.open_model(spec, **address, **about)}
+    opened: dict[str, Any] = {"model": spec, "ask": judging.open_model(spec, **address, **about)}
     if spec.startswith("openai:"):
         opened["before"] = partial(_tell_cost, settings["prices"], "about ")
     return opened
 
 
 def _tell_cost(prices: tuple[float, float] | None, words: str, sent: int, received: int) -> None:
-    price = machine.price_of(prices, sent, received)
-    output.log(words + machine.describe_tokens(sent, received, price))
+    price = judging.machine.price_of(prices, sent, received)
+    output.log(words + judging.machine.describe_tokens(sent, received, price))
 
 
 def _named(runs: tuple[str, ...]) -> dict[str, Any]:
@@ -92,9 +89,14 @@ def _named(runs: tuple[str, ...]) -> dict[str, Any]:
                     )
                 rows = {q: [d.doc for d in part.results] for q, part in run.all_results().items()}
                 named[f"{run.name} #{run.id}" if run.name in named else run.name] = rows
-                n = max(map(len, rows.values()), default=0)
-                output.log(f"run {run.id}: the first {n} documents of each query are stored")
     return named
+
+
+def _stored_limits(named: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return a remark for each stored run: what it lacks counts as not retrieved."""
+    lists = [(name, rows.values()) for name, rows in named.items() if isinstance(rows, dict)]
+    lengths = [(name, max(map(len, docs), default=0)) for name, docs in lists]
+    return tuple(f"{name}: the first {n} documents of each query are stored" for name, n in lengths)
 
 
 def _runs_in(path: str) -> list[str]:
@@ -107,8 +109,11 @@ def _runs_in(path: str) -> list[str]:
     return files
 
 
-def _emit(result: Any, json_wanted: bool) -> None:
-    output.emit(result, "json" if json_wanted else "text", None)
+def _refuse_typed(problem: str, names: Iterable[str]) -> None:
+    """Refuse options of this command that were typed and would change nothing."""
+    for parameter in click.get_current_context().command.params:
+        if parameter.name in names and options.is_typed(str(parameter.name)):
+            raise click.UsageError(f"{parameter.opts[-1]} {problem}.")
 
 
 # assay pool
@@ -129,14 +134,7 @@ def _emit(result: Any, json_wanted: bool) -> None:
 @options.seed_option_for("Seed of the draw.")
 @options.json_option
 def pool_command(
-    *,
-    runs: Any,
-    target: str,
-    scale: str,
-    sure: Any,
-    extend: Any,
-    json_wanted: bool,
-    **settings: Any,
+    *, runs: Any, target: str, sure: Any, extend: Any, json_wanted: bool, **settings: Any
 ) -> None:
     """Choose the pairs of query and document to label.
 
@@ -154,16 +152,24 @@ def pool_command(
     output.refuse_input(target, *runs, sure)
     output.note_inputs(extend)
     del settings["store"]
-    settings["scale"] = _parse_scale(scale)
-    settings["extend"] = None if extend is None else pool.read_pool(extend)
-    doubt = None if sure is None else labels.read_labels(sure, kind="machine").uncertainty()
-    result = pool.make_pool(_named(runs), uncertainty=doubt, **settings)
+    if extend is not None:
+        _refuse_typed("does not go with --extend: that pool decides", ("seed", "scale"))
+    settings["scale"] = _parse_scale(settings["scale"])
+    settings["extend"] = None if extend is None else judging.read_pool(extend)
+    doubt = None if sure is None else judging.read_labels(sure, kind="machine").uncertainty()
+    if doubt == {}:
+        raise UsageError(f"{sure} states no confidence. Omit --machine-labels, which needs one.")
+    named = _named(runs)
+    for limit in _stored_limits(named):
+        output.log(limit)
+    result = judging.make_pool(named, uncertainty=doubt, **settings)
     result.write(target)
     n, drawn, n_queries = len(result), result.n_drawn, len(result.query_ids)
     words = f"{drawn:,} of {n:,} pairs to label ({drawn / n:.0%}), {n_queries:,} queries"
     sizes = {"pairs": n, "drawn": drawn, "queries": n_queries}
     data = {"file": target, "digest": result.digest, **sizes, "settings": dict(result.settings)}
-    _emit(output.TextResult(f"{words}. Next: assay label {target}", data), json_wanted)
+    summary = output.TextResult(f"{words}. Next: assay label {target}", data)
+    output.emit(summary, "json" if json_wanted else "text", None)
 
 
 def _parse_scale(text: str) -> list[int]:
@@ -180,7 +186,7 @@ def _parse_scale(text: str) -> list[int]:
 @click.command("label", cls=Command)
 @argument("pool_file", metavar="POOL", reads=True)
 @_texts_options
-@in_result("--labels FILE", "log", help=_LOG, **_writes)
+@in_result("--labels FILE", "log", help="Log of labels to add to. [POOL.labels.jsonl]", **_writes)
 @in_input("--by NAME", default="", help="Name of the labeller. [the page asks]")
 @_runs_option
 @in_input("--terminal", is_flag=True, help="Label in the terminal, not on a page.")
@@ -206,31 +212,37 @@ def label_command(**settings: Any) -> None:
       assay label pool.tsv --import judged.txt --format trec --by team --labels team.jsonl
     """
     at = SimpleNamespace(**settings)
-    opened = pool.read_pool(at.pool_file)
-    book = labels.LabelLog(at.log or Path(at.pool_file).with_suffix(".labels.jsonl"))
+    opened = judging.read_pool(at.pool_file)
+    book = judging.LabelLog(at.log or Path(at.pool_file).with_suffix(".labels.jsonl"))
+    log, texts_read = str(book.path), (at.queries, at.docs, at.guidelines)
+    output.refuse_input(log, at.pool_file, at.imported, *texts_read, *at.runs)
+    output.refuse_input(at.export, at.pool_file, log, *texts_read, *at.runs)
+    if at.imported is None:
+        _refuse_typed("requires --import", ("kind",))
+        if at.export is None:
+            _refuse_typed("requires --import or --export", ("named",))
     if at.imported is not None:
-        added = labels.read_labels(at.imported, format=at.named, by=at.by, kind=at.kind)
+        added = judging.read_labels(at.imported, format=at.named, by=at.by, kind=at.kind)
         added.check(opened, at.imported)
         book.append(*(replace(label, pool=opened.digest) for label in added.labels))
         output.log(f"{len(added):,} labels of {at.imported} are in {book.path}")
         return
-    shown = _read_texts(at.queries, at.docs)
+    label_texts = _read_texts(at.queries, at.docs)
     if at.export is not None:
         labelled = book.read().check(opened, str(book.path))
         pairs = {
-            (q, d): (shown.queries.get(q, ""), shown.docs.get(d, "")) for q, d in labelled.by_pair()
+            (q, d): (label_texts.queries.get(q, ""), label_texts.docs.get(d, ""))
+            for q, d in labelled.by_pair()
         }
-        labels.write_labels(labelled, at.export, format=at.named or "csv", texts=pairs)
+        judging.write_labels(labelled, at.export, format=at.named or "csv", texts=pairs)
         output.log(f"{len(labelled):,} labels are in {at.export}")
         return
-    open_session = partial(session.LabelSession, opened, book, texts=shown, twice=at.twice)
-    meaning, state = (
-        _read_guidelines(at.guidelines),
-        session.LabelStatus(_named(at.runs), opened, book),
-    )
+    open_session = partial(judging.LabelSession, opened, book, texts=label_texts, twice=at.twice)
+    meaning = _read_guidelines(at.guidelines)
+    state = judging.session.LabelStatus(_named(at.runs), opened, book)
     if at.terminal:
         name = at.by or os.environ.get("USER") or "me"
-        session.label_in_terminal(open_session(by=name), meaning, status=state.compute)
+        judging.session.label_in_terminal(open_session(by=name), meaning, status=state.compute)
         return
     for package in ("starlette", "uvicorn"):
         need(package, "The page for labelling", "serve")
@@ -250,7 +262,7 @@ def _read_texts(queries: str | None, docs: str | None) -> Any:
         return dict(zip(map(str, both.ids), both.texts, strict=True))
 
     descriptions = {} if queries is None else _read_column(queries, "query id", "description")
-    return session.LabelTexts(read(queries, "query"), read(docs, "doc"), descriptions)
+    return judging.LabelTexts(read(queries, "query"), read(docs, "doc"), descriptions)
 
 
 def _read_column(path: str, role: str, name: str) -> dict[str, str]:
@@ -267,10 +279,8 @@ def _read_column(path: str, role: str, name: str) -> dict[str, str]:
 
 
 def _read_guidelines(path: str | None) -> Mapping[int, str]:
-    from assay.judging.session import GUIDELINES
-
     if path is None:
-        return GUIDELINES
+        return judging.session.GUIDELINES
     meaning = {}
     for line in filter(str.strip, streams.read_text(path).splitlines()):
         grade, colon, words = line.partition(":")
@@ -312,14 +322,16 @@ def judge_command(
     """
     if queries is None or docs is None:
         raise click.UsageError("A judge reads texts: give --queries and --docs.")
-    opened, shown = pool.read_pool(pool_file), _read_texts(queries, docs)
+    opened, label_texts = judging.read_pool(pool_file), _read_texts(queries, docs)
     prompt, heat = settings.pop("prompt"), settings.pop("temperature")
     if prompt:
         settings["prompt"] = streams.read_text(prompt)
     settings["guidelines"] = _read_guidelines(settings["guidelines"])
-    settings |= _open_model(model, settings, temperature=None if heat < 0 else heat)
-    log = labels.LabelLog(settings.pop("log"))
-    _emit(machine.judge_pool(opened, shown, log, **settings), json_wanted)
+    with reserve_stdout():
+        settings |= _open_model(model, settings, temperature=None if heat < 0 else heat)
+        log = judging.LabelLog(settings.pop("log"))
+        report = judging.judge_pool(opened, label_texts, log, **settings)
+    output.emit(report, "json" if json_wanted else "text", None)
 
 
 # assay agreement
@@ -351,7 +363,7 @@ def agreement_command(
     output.refuse_input(file, *files, *runs, None if by == "query" else options.group_file(by))
     people: dict[str, dict[Any, float]] = {}
     for path, name in zip(files, unique_names(files), strict=True):
-        grades = labels.read_labels(path).by_labeller()
+        grades = judging.read_labels(path).by_labeller()
         for who, marks in grades.items():
             people[name if len(grades) == 1 and name not in people else f"{name}:{who}"] = marks
     queries = sorted({query for marks in people.values() for query, _ in marks})
@@ -360,15 +372,19 @@ def agreement_command(
         from assay.core.ids import Ids
 
         settings["topics"] = columns.read_groups(by, Ids.of(queries, "query"))[1]
-    from assay.judging.agreement import measure_agreement
-
     settings["resamples"] = min(settings["resamples"], 2000)
-    report = measure_agreement(people, runs=_named(runs), **settings)
+    named = _named(runs)
+    report = judging.measure_agreement(people, runs=named, **settings)
+    report = replace(report, remarks=(*report.remarks, *_stored_limits(named)))
     saving.save(report.records(), *files, *runs, options.group_file(by))
     output.emit(report, layout, file)
 
 
 # assay queries
+
+
+_OF_DOCS: Final = ("model", "kinds", "qrels", "per_doc")
+_OF_MODEL: Final = ("prompt", "base_url", "key_env", "concurrency", "rate", "prices", "cache")
 
 
 @click.command("queries", cls=Command)
@@ -405,35 +421,32 @@ def queries_command(
     output.refuse_input(target, source, settings["prompt"])
     output.refuse_same_file(target, qrels, settings["cache"])
     of_log = {key: settings.pop(key) for key in ("column", "strata", "uniform")}
-    model, kinds, prompt, json_wanted = map(
-        settings.pop, ("model", "kinds", "prompt", "json_wanted")
-    )
-    stray = [key for key, value in of_log.items() if value]
-    if stray and not is_log:
-        raise click.UsageError(f"--{stray[0]} requires --log.")
-    if is_log and (model or kinds or qrels):
-        raise click.UsageError("--log samples queries; --model, --kind and --qrels need documents.")
-    from assay.judging import queries
-
+    names = ("model", "kinds", "prompt", "json_wanted")
+    model, kinds, prompt, json_wanted = map(settings.pop, names)
+    if is_log:
+        _refuse_typed("does not go with --log", (*_OF_DOCS, *_OF_MODEL))
+    else:
+        _refuse_typed("requires --log", of_log)
+    if model is None:
+        _refuse_typed("requires --model", _OF_MODEL)
     several = {"per_doc": settings["per_doc"], "seed": settings["seed"]}
     if is_log:
-        result = queries.queries_from_log(source, number, seed=settings["seed"], **of_log)
+        result = judging.queries_from_log(source, number, seed=settings["seed"], **of_log)
     elif model is None:
         titles, docs = _read_column(source, "doc id", "title"), _read_texts(None, source).docs
         several |= {"kinds": kinds or KINDS, "titles": titles}
-        result = queries.queries_from_docs(docs, number, **several)
+        result = judging.queries_from_docs(docs, number, **several)
     else:
-        settings |= _open_model(model, settings)
-        prices, words = (
-            settings.pop("prices"),
-            streams.read_text(prompt) if prompt else queries.PROMPT,
-        )
-        docs = _read_texts(None, source).docs
-        result = queries.queries_from_model(docs, number, prompt=words, **settings)
+        if prompt:
+            settings["prompt"] = streams.read_text(prompt)
+        with reserve_stdout():
+            settings |= _open_model(model, settings)
+            prices, docs = settings.pop("prices"), _read_texts(None, source).docs
+            result = judging.queries_from_model(docs, number, **settings)
         if prices and any(result.tokens):
             _tell_cost(prices, "", *result.tokens)
     result.write(target, qrels)
-    _emit(result, json_wanted)
+    output.emit(result, "json" if json_wanted else "text", None)
 
 
 # assay eval and assay compare
@@ -466,9 +479,7 @@ def estimate_labels(
         The exit code.
     """
     context = click.get_current_context()
-    for parameter in context.command.params:
-        if parameter.name not in _UNDERSTOOD and options.is_typed(str(parameter.name)):
-            raise UsageError(f"{parameter.opts[-1]} does not go with --pool.")
+    _refuse_typed("does not go with --pool", {*context.params} - _UNDERSTOOD)
     if settings["layout"] in ("trec", "model-card"):
         raise UsageError(f"--format {settings['layout']} holds no estimates.")
     runs, file = _named(settings["runs"]), settings["file"]
@@ -478,18 +489,17 @@ def estimate_labels(
         by_path = {path: name for name, path in runs.items() if isinstance(path, str)}
         base, path = by_path.get(base) or unique_names([base])[0], base
         runs = {base: path, **runs}
-    from assay.judging.estimate import estimate_from_labels
-
-    result = estimate_from_labels(
+    result = judging.estimate_from_labels(
         runs,
-        pool.read_pool(pool_file),
-        labels.read_labels(labels_file),
-        machine=labels.read_labels(machine_file, kind="machine") if machine_file else None,
+        judging.read_pool(pool_file),
+        judging.read_labels(labels_file),
+        machine=judging.read_labels(machine_file, kind="machine") if machine_file else None,
         means=means,
         baseline=base,
         level=settings.get("level", 0.05),
         **{key: settings[key] for key in ("measures", "rel", "within")},
     )
+    result = replace(result, remarks=(*result.remarks, *_stored_limits(runs)))
     files = {"pool": pool_file, "labels": labels_file, "machine_labels": machine_file}
     records = [record.replace(config=files) for record in result.records()]
     settings["saving"].save(records, *settings["runs"], *files.values())

@@ -260,9 +260,9 @@ class LabelEstimate:
 
     @property
     def outcome(self) -> str:
-        """a, b, or not separable; empty for a mean."""
-        if not self.b:
-            return ""
+        """a, b, or not separable; undecided without an interval, empty for a mean."""
+        if not self.b or math.isnan(self.interval.low):
+            return self.b and "undecided"
         low, high = self.interval.low, self.interval.high
         if self.interval.note == "identical":
             return "identical"

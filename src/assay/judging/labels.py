@@ -24,13 +24,14 @@ from assay.core.text import is_decimal
 from assay.errors import FormatError, MismatchError, StorageError, ValueRangeError
 from assay.io.columns import open_table, read_records
 from assay.io.formats import read_qrels
-from assay.io.streams import FilePath, atomic_write, find_format, lock_file
+from assay.io.streams import FilePath, atomic_write, find_format, lock_file, named_format, read_text
 from assay.judging.pool import LabelPool
 from assay.tables.table import Cell, as_csv, table_of
 
 STATES: Final = ("label", "skip", "cannot", "unreadable", "undo", "written")
 KINDS: Final = ("human", "machine")
 Pair = tuple[str, str]
+_START: Final = '{"query": '  # of a line
 
 
 @dataclass(frozen=True)
@@ -198,7 +199,7 @@ class LabelLog:
         """Return every act in the order of the file, and the number of torn lines."""
         acts, torn, end = self.follow(0)
         torn += self.path.exists() and self.path.stat().st_size > end
-        if torn and not acts:
+        if torn and not acts and not read_text(self.path).startswith(_START):
             raise FormatError(
                 f"{self.path} holds no labels. A log of labels has a line of JSON for each."
             )
@@ -296,7 +297,8 @@ def read_labels(
     if format == "log":
         return LabelLog(path).read()
     if format in ("label-studio", "argilla"):
-        records, where = read_records(path, layout or find_format(path))
+        json_of = {"label-studio": "json", "argilla": "jsonl"}  # as the two export it
+        records, where = read_records(path, named_format(path) or json_of[format])
         read = _label_studio if format == "label-studio" else _argilla
         entries = records if isinstance(records, list) else [records]
         try:
@@ -312,11 +314,11 @@ def read_labels(
 
 
 def _format_of_records(path: FilePath, layout: str) -> str:
+    if layout == "jsonl" and LabelLog(path).follow(0)[0]:  # some of its lines may be torn
+        return "log"
     records, _ = read_records(path, layout)
     first: Any = records[0] if isinstance(records, list) and records else records
     keys = set(first) if isinstance(first, Mapping) else set()
-    if {"query", "doc", "grade"} <= keys and layout == "jsonl":
-        return "log"
     if "annotations" in keys:
         return "label-studio"
     return "argilla" if "responses" in keys else "csv"
@@ -348,8 +350,8 @@ def _of_table(path: FilePath, by: str, kind: str) -> Iterator[Label]:
         pair = (str(query), str(doc), about["by"], about["kind"])
         if seen.setdefault(pair, number) != number:
             raise MismatchError(
-                f"{table.where(row)}: {about['by']} labels query {query}, document {doc} a second "
-                f"time, {number:g} after {seen[pair]:g}. Keep one of the two."
+                f"{table.where(row)}: query {query}, document {doc} is labelled twice by "
+                f"{about['by']}, {seen[pair]:g} and {number:g}. Keep one of the two."
             )
         yield Label(str(query), str(doc), number, **about)
 
@@ -422,27 +424,25 @@ def write_labels(
         write_labels(labels, "qrels.txt", format="trec")
     """
     lines: Iterable[str]
-    if format in ("trec", "csv", "log"):
-        lines = {"trec": _trec_lines, "csv": _csv_lines, "log": _log_lines}[format](labels)
+    if format == "log":
+        lines = map(_as_line, labels.labels)
+    elif format in ("trec", "csv"):
+        lines = _trec_lines(labels) if format == "trec" else _csv_lines(labels)
     else:
         shape: Any = _label_studio_task if format == "label-studio" else _argilla_record
-        shown = texts or {}
+        texts = texts or {}
         records = [
-            shape(pair, *_by_kind(acts), *shown.get(pair, pair))
+            shape(
+                pair,
+                *([act for act in acts if act.kind == kind] for kind in KINDS),
+                *texts.get(pair, pair),
+            )
             for pair, acts in labels.by_pair().items()
         ]
         whole = format == "label-studio"
         lines = [json.dumps(records, indent=1)] if whole else map(json.dumps, records)
     with atomic_write(path) as file:
         file.write("".join(f"{line}\n" for line in lines).encode())
-
-
-def _log_lines(labels: LabelSet) -> Iterable[str]:
-    return map(_as_line, labels.labels)
-
-
-def _by_kind(acts: list[Label]) -> tuple[list[Label], ...]:
-    return tuple([act for act in acts if act.kind == kind] for kind in KINDS)
 
 
 def _trec_lines(labels: LabelSet) -> Iterator[str]:

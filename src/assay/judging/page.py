@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import socket
 from collections.abc import Callable, Mapping
 from threading import Lock
 from typing import Any, Final
@@ -19,11 +18,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from assay.errors import AssayError, UsageError
+from assay.errors import AssayError
 from assay.judging.plugin import read_asset
 from assay.judging.session import LabelSession
 from assay.web.security import SecurityMiddleware, allowed_hosts
-from assay.web.server import run_server
+from assay.web.server import listen, run_server
 
 _ASSETS: Final = {"/": "label.html", "/label.js": "label.js", "/label.css": "label.css"}
 _TYPES: Final = {"html": "text/html", "js": "text/javascript", "css": "text/css"}
@@ -140,13 +139,7 @@ def serve_labels(
         UsageError: The port cannot be opened.
     """
     token = secrets.token_urlsafe(24)
-    try:
-        listener = socket.create_server(("127.0.0.1", port), backlog=128)
-    except OSError as error:
-        raise UsageError(
-            f"Port {port} cannot be opened: {error.strerror or error}. --port 0 takes a free one."
-        ) from None
-    with listener:
+    with listen("127.0.0.1", port) as listener:
         app = make_label_app(open_session, guidelines, token=token, by=by, status=status)
         ready(f"http://127.0.0.1:{listener.getsockname()[1]}/?token={token}")
         run_server(app, listener)

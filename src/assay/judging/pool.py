@@ -416,10 +416,13 @@ def make_pool(
     probabilities = inclusion_probabilities(importance, earlier, goal)
     stage = merged.probabilities.shape[1] + 1
     drawn = (uniform_numbers(replace(merged, settings=settings)) < probabilities) * stage
+    stages = np.where(merged.stages == 0, drawn, merged.stages)
+    if not stages.any():
+        raise UsageError(f"None of the {len(merged):,} pairs was drawn. Draw more than {n} (-n).")
     return replace(
         merged,
         probabilities=np.hstack([merged.probabilities, probabilities[:, None]]),
-        stages=np.where(merged.stages == 0, drawn, merged.stages),
+        stages=stages,
         settings=settings,
         ancestors=() if extend is None else (*extend.ancestors, extend.digest),
     )

@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 from zlib import crc32
 
 import numpy as np
@@ -37,6 +37,7 @@ _SIZES: Final = struct.Struct("<II")
 VARIABLE: Final = "ASSAY_CACHE"
 _LAYOUT: Final = "embeddings-1"
 _ENDING: Final = ".segment"
+_NO_NUMBERS: Final = np.empty(0, np.float32)
 
 Keys = NDArray[np.bytes_]
 Tell = Callable[[str], None]
@@ -203,9 +204,9 @@ class ModelCache:
         self._lock, self._writes = threading.Lock(), True
         self._name = ""  # given at the first write, so that names are in the order of time
 
-    def find(self, keys: Keys) -> CacheLookup:
+    def find(self, keys: Keys, *, ragged: bool = False) -> CacheLookup:
         """Look these texts up; newer files count before older ones."""
-        lookup = CacheLookup(keys)
+        lookup = CacheLookup(keys, ragged=ragged)
         paths: list[Path] = []
         with suppress(OSError):
             paths = sorted(self._folder.glob(f"*{_ENDING}"), reverse=True)
@@ -222,8 +223,11 @@ class ModelCache:
                 self._tell(f"{path} in the cache is damaged; what it held is computed again.")
         return lookup
 
-    def add(self, keys: Keys, vectors: Floats32, flags: Bytes) -> None:
-        """Put a finished batch on disk; where that fails, go on without, after saying so."""
+    def add(self, keys: Keys, vectors: Floats32 | Sequence[Floats32], flags: Bytes) -> None:
+        """Put a finished batch on disk; where that fails, go on without, after saying so.
+
+        Rows of different lengths are written as a block for each length.
+        """
         with self._lock:
             if not self._writes:
                 return
@@ -233,7 +237,14 @@ class ModelCache:
                     (self._folder / "model.txt").write_text(f"{self._spec}\n", "utf-8")
                 self._name = self._name or f"{time.time_ns():020d}-{secrets.token_hex(6)}"
                 path = self._folder / f"{self._name}-{os.getpid()}{_ENDING}"
-                append_block(path, keys, flags, vectors)
+                if isinstance(vectors, np.ndarray):
+                    append_block(path, keys, flags, vectors)
+                    return
+                lengths = np.array([len(row) for row in vectors])
+                for length in np.unique(lengths):
+                    some = np.flatnonzero(lengths == length)
+                    rows = np.stack([vectors[row] for row in some.tolist()])
+                    append_block(path, keys[some], flags[some], rows)
             except OSError as error:
                 self._writes = False
                 self._tell(
@@ -248,14 +259,16 @@ class CacheLookup:
 
     Keys are compared as two whole numbers, which is far faster than as bytes: they are sorted by
     the first, and two that share it (one chance in 10^7 among a million) are at worst not found.
+    Ragged vectors are a list of rows, each of any length.
     """
 
-    def __init__(self, keys: Keys) -> None:
+    def __init__(self, keys: Keys, *, ragged: bool = False) -> None:
         halves = as_halves(keys)
         self._order = np.argsort(halves[:, 0], kind="stable")
         self._first, self._second = halves[self._order].T.copy()
         self.known, self.flags = np.zeros(len(keys), bool), np.zeros(len(keys), np.uint8)
-        self.vectors: Floats32 | None = None
+        self.vectors: Any = [_NO_NUMBERS] * len(keys) if ragged else None
+        self._ragged = ragged
 
     def take_from(self, file: BinaryIO) -> bool:
         """Take what a segment has; False if some of it is not what was written."""
@@ -268,15 +281,22 @@ class CacheLookup:
             if rows is None:
                 sound = False
                 continue
+            self.known[places], self.flags[places] = True, block.flags[held]
+            if self._ragged:
+                for place, row in zip(places.tolist(), rows[held], strict=True):
+                    self.vectors[place] = row
+                continue
             if self.vectors is None:
                 self.vectors = np.zeros((len(self.known), block.dimension), np.float32)
-            self.vectors[places], self.flags[places] = rows[held], block.flags[held]
-            self.known[places] = True
+            self.vectors[places] = rows[held]
         return sound
 
     def _matches(self, block: Block) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return which missing keys a block holds, and at which of its rows."""
-        if self.vectors is not None and self.vectors.shape[1] != block.dimension:
+        other_width = isinstance(self.vectors, np.ndarray) and (
+            self.vectors.shape[1] != block.dimension
+        )
+        if other_width:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         first, second = as_halves(block.keys).T
         place = np.minimum(np.searchsorted(self._first, first), len(self._first) - 1)

@@ -16,8 +16,11 @@ from assay.arrays import Flags, Floats32
 from assay.core import checks
 from assay.errors import AssayError, ShapeError, UsageError, ValueRangeError, error_text
 from assay.io.fingerprints import fingerprint_of
+from assay.models import ragged
 from assay.models.cache import EmbeddingCache, ModelCache, content_keys
+from assay.models.ragged import VectorKind, Vectors
 from assay.models.settings import EncoderSettings
+from assay.search.engine import TokenVectors
 
 Encode = Callable[[list[str]], Any]
 Progress = Callable[[int, int], None]
@@ -74,6 +77,9 @@ class Encoder:
         batch_size: Number of texts that the model likes at once.
         query_function: Function for queries, where the model treats them differently.
         warm_up: Whether a text may be encoded before the clock starts; off where it has a price.
+        kind: What it makes of a text: "dense", one vector; "tokens", for MaxSim; or "sparse". The
+            function returns an array of tokens × columns for each text, or `SparseVectors`.
+        metric: How the model's authors compare its vectors, where that is its own.
 
     Example:
         >>> lengths = Encoder("lengths", lambda texts: [[len(text), 1] for text in texts])
@@ -88,6 +94,8 @@ class Encoder:
     batch_size: int = 1024
     query_function: Encode | None = None
     warm_up: bool = True
+    kind: VectorKind = "dense"
+    metric: str | None = None
 
     def for_queries(self) -> Encoder:
         """Return the model for queries; vectors of the two sides never mix in a cache."""
@@ -102,15 +110,18 @@ class Encoder:
         *,
         batch_size: int | None = None,
         progress: Progress | None = None,
-    ) -> Floats32:
-        """Return a float32 row for each text; call `progress(done, total)` after each batch."""
+    ) -> Any:
+        """Return a float32 row for each text; call `progress(done, total)` after each batch.
+
+        Models of tokens and of sparse vectors return `TokenVectors` and `SparseVectors`.
+        """
         checked = checked_texts(texts, self.spec, allow_empty=False)
         size = checks.check_cutoff(batch_size or self.batch_size, "batch_size")
-        parts: list[Floats32] = []
+        parts: list[Any] = []
         for start in range(0, len(checked), size):
             batch = checked[start : start + size]
             rows = self.encode_batch(batch, start).vectors
-            if parts and parts[0].shape[1] != rows.shape[1]:
+            if self.kind == "dense" and parts and parts[0].shape[1] != rows.shape[1]:
                 raise ShapeError(
                     f"Encoder {self.spec!r} returned {parts[0].shape[1]} dimensions at first and "
                     f"{rows.shape[1]} from text {start} on."
@@ -118,11 +129,19 @@ class Encoder:
             parts.append(rows)
             if progress is not None:
                 progress(start + len(batch), len(checked))
-        return np.concatenate(parts)
+        if self.kind == "dense":
+            return np.concatenate(parts)
+        return ragged.unpack(self.kind, [row for rows in parts for row in rows], self.spec)
 
     def encode_batch(self, texts: list[str], first: int = 0) -> Batch:
-        """Return a finite float32 row for each of some checked texts; `first` numbers them."""
+        """Return a finite float32 row for each of some checked texts; `first` numbers them.
+
+        Rows of tokens and of sparse vectors are packed.
+        """
         batch = call_model(f"Encoder {self.spec!r}", self.function, texts)
+        if self.kind != "dense":
+            packed = ragged.pack(self.kind, batch.vectors, texts, self.spec)
+            return batch._replace(vectors=packed)
         rows = as_vectors(batch.vectors, len(texts), self.spec)
         bad = ~np.isfinite(rows).all(axis=1)
         if bad.any():
@@ -183,6 +202,14 @@ def shape_vectors(vectors: Floats32, settings: EncoderSettings, spec: str) -> Fl
     return unit_rows(vectors) if scale else vectors
 
 
+def shape_ragged(vectors: Any, settings: EncoderSettings, spec: str) -> Any:
+    """Apply `dimensions` and `normalize` to tokens; sparse vectors have neither."""
+    if not isinstance(vectors, TokenVectors):
+        return vectors
+    values = np.ascontiguousarray(vectors.values[: vectors.values.shape[0]], np.float32)
+    return replace(vectors, values=shape_vectors(values, settings, spec))
+
+
 def unit_rows(vectors: Floats32) -> Floats32:
     """Divide each row by its length; a row does not depend on its neighbours."""
     scaled = np.empty_like(vectors)
@@ -218,7 +245,7 @@ class Encoded:
         [True]
     """
 
-    vectors: Floats32
+    vectors: Any
     n_computed: int
     seconds: float
     truncated: Flags | None
@@ -240,6 +267,8 @@ class TextModel(ABC):
     spec: str
     settings: EncoderSettings
     repeatable: bool
+    kind: VectorKind = "dense"
+    metric: str | None = None  # of the model itself, where it has one
 
     def __repr__(self) -> str:
         """Show the spec: a fingerprint would take a while."""
@@ -289,6 +318,8 @@ class ComputedModel(TextModel):
         self.spec, self.settings, self.repeatable = encoder.spec, settings, encoder.repeatable
         self.encoder, self._cache, self._elsewhere = encoder, cache, elsewhere
         self._warm_up = warm_up and encoder.warm_up
+        self.kind, self.metric = encoder.kind, encoder.metric
+        ragged.refuse_settings(self.kind, settings, self.spec)
 
     @cached_property
     def _identity(self) -> dict[str, Any]:
@@ -309,6 +340,8 @@ class ComputedModel(TextModel):
             "max_length": self.settings.max_length,
             "raw": self.settings.normalize is False,
         }
+        if self.kind != "dense":
+            made_by["vectors"] = self.kind
         return self._cache.of_model(fingerprint_of(made_by), self.spec)
 
     def _encode_side(
@@ -338,8 +371,16 @@ class ComputedModel(TextModel):
         work.run(progress)
         rows = np.fromiter((place.get(text, -1) for text in full), np.int64, len(full))
         flags = _spread(work.flags, rows)
+        vectors: Vectors
+        if self.kind == "dense":
+            vectors = shape_vectors(_spread(work.vectors, rows), self.settings, self.spec)
+        else:
+            packed = ragged.spread_packed(work.vectors, rows)
+            vectors = shape_ragged(
+                ragged.unpack(self.kind, packed, self.spec), self.settings, self.spec
+            )
         return Encoded(
-            shape_vectors(_spread(work.vectors, rows), self.settings, self.spec),
+            vectors,
             work.n_computed,
             work.seconds,
             None if (flags == _CANNOT_TELL).any() else flags.astype(bool),
@@ -379,7 +420,10 @@ class _EncodingRun:
     ) -> None:
         self._encoder, self._encode, self._texts = encoder, encode, texts
         self._model_cache = model_cache
-        self.vectors: Floats32 = np.empty((len(texts), 0), np.float32)
+        self._ragged = encoder.kind != "dense"
+        self.vectors: Any = np.empty((len(texts), 0), np.float32)
+        if self._ragged:
+            self.vectors = [self.vectors[0]] * len(texts)
         self.flags = np.zeros(len(texts), np.uint8)
         self.n_computed, self.seconds = 0, 0.0
         self.tokens: int | None = None
@@ -390,7 +434,7 @@ class _EncodingRun:
         missing = np.arange(total)
         if self._model_cache is not None:
             keys = content_keys(self._texts)
-            lookup = self._model_cache.find(keys)
+            lookup = self._model_cache.find(keys, ragged=self._ragged)
             if lookup.vectors is not None:
                 self.vectors, self.flags = lookup.vectors, lookup.flags
             missing = np.flatnonzero(~lookup.known)
@@ -405,11 +449,15 @@ class _EncodingRun:
             self.tokens = add_tokens(self.tokens, tokens)
             self.seconds += encoded.seconds
             self.n_computed += len(batch)
-            self._check_width(rows.shape[1])
-            self.vectors[batch] = rows
             self.flags[batch] = _CANNOT_TELL if truncated is None else truncated
+            if self._ragged:
+                for place, row in zip(batch.tolist(), rows, strict=True):
+                    self.vectors[place] = row
+            else:
+                self._check_width(rows.shape[1])
+                self.vectors[batch] = rows
             if self._model_cache is not None:
-                self._model_cache.add(keys[batch], self.vectors[batch], self.flags[batch])
+                self._model_cache.add(keys[batch], rows, self.flags[batch])
             if progress is not None:
                 progress(done + self.n_computed, total)
 

@@ -5,6 +5,7 @@ st:MODEL            a CrossEncoder of sentence-transformers, by name or folder
 onnx:FOLDER         a cross-encoder exported to ONNX, with its tokenizer.json
 rerank:URL          an endpoint: URL/rerank as Text Embeddings Inference has it, or with
                     ?model=NAME as Cohere, Jina and vLLM have it; &key_env=VARIABLE sends a key
+maxsim:MODEL        exact MaxSim of the token vectors of a model: maxsim:st:FOLDER (bench only)
 """
 
 from __future__ import annotations
@@ -34,9 +35,11 @@ from assay.models.encoding import Batch, EncoderRequest, add_tokens, call_model
 from assay.models.settings import EncoderSettings
 
 if TYPE_CHECKING:
+    from assay.models import specs
     from assay.models.adapters import openai
 else:
     openai = OnDemand("assay.models.adapters.openai")
+    specs = OnDemand("assay.models.specs")
 
 
 class Scored(NamedTuple):
@@ -153,11 +156,13 @@ _HALVES: Final = struct.Struct("<QQ")
 def check_reranker(spec: str) -> None:
     """Refuse a spec that names no reranker; nothing is loaded."""
     kind, _, argument = spec.partition(":")
-    if kind not in _KINDS or not argument:
+    if kind not in (*_KINDS, "maxsim") or not argument:
         raise UsageError(
             f"{mask_secrets(spec)!r} is not a reranker. Write py:MODULE:FUNCTION, st:MODEL, "
-            "onnx:FOLDER or rerank:URL."
+            "onnx:FOLDER, rerank:URL or maxsim:MODEL."
         )
+    if kind == "maxsim":
+        specs.find_kind(argument)
     if kind == "rerank":
         parse_endpoint(spec)
 

@@ -10,17 +10,22 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from assay.core import checks
 from assay.core.on_demand import OnDemand
 from assay.core.specs import Consent, SpecKind, SpecRegistry, own_callable
 from assay.core.text import did_you_mean, parse_number, parse_whole
 from assay.errors import AssayError, PluginError, UsageError, error_text
-from assay.models.adapters.precomputed import PrecomputedModel
-from assay.models.adapters.sentence_transformers import imports_any_class, local_folders
+from assay.models.adapters.precomputed import PrecomputedModel, kind_of_spec
+from assay.models.adapters.sentence_transformers import (
+    imports_any_class,
+    kind_of_files,
+    local_folders,
+)
 from assay.models.cache import EmbeddingCache
 from assay.models.encoding import BatchMap, ComputedModel, Encoder, EncoderRequest, TextModel
+from assay.models.ragged import NAMES, VectorKind
 from assay.models.settings import EncoderSettings
 from assay.plugins import MODELS
 
@@ -238,6 +243,7 @@ def text_model(
     device: str | None = None,
     elsewhere: BatchMap | None = None,
     warm_up: bool = False,
+    ragged: bool = False,
 ) -> TextModel:
     """Return the text model that a spec names.
 
@@ -249,6 +255,7 @@ def text_model(
         device: Device, for the kinds that run on one.
         elsewhere: Encodes batches on other machines: `assay.cluster.ClusterBatches`.
         warm_up: Compute the first text once more before the clock starts.
+        ragged: Take models of token and of sparse vectors, too.
 
     Returns:
         The model, which encodes documents and queries.
@@ -263,9 +270,37 @@ def text_model(
     encoder_settings = EncoderSettings() if settings is None else settings
     checks.require(encoder_settings, EncoderSettings, "settings", "EncoderSettings(...)")
     if isinstance(spec, str) and _kind_of(spec)[0] is ENCODERS["npy"]:
-        return PrecomputedModel(spec, encoder_settings)
+        ready = PrecomputedModel(spec, encoder_settings)
+        return ready if ragged else _only_dense(ready)
     model = encoder(spec, device=device, settings=encoder_settings)
+    if not ragged:
+        _only_dense(model)
     return ComputedModel(model, encoder_settings, cache, elsewhere, warm_up)
+
+
+M = TypeVar("M", PrecomputedModel, Encoder)
+
+
+def _only_dense(model: M) -> M:
+    """Refuse a model of token or sparse vectors where a text has one vector."""
+    if model.kind != "dense":
+        raise UsageError(
+            f"{model.spec!r} makes {NAMES[model.kind]}; here a text has one dense vector. "
+            "`assay bench` compares such models."
+        )
+    return model
+
+
+def vector_kind(spec: str) -> VectorKind:
+    """Return what a model makes of a text, as far as files on this machine tell.
+
+    >>> vector_kind("wordllama")
+    'dense'
+    """
+    name, _, argument = spec.partition(":")
+    if name == "npy":
+        return kind_of_spec(spec)
+    return kind_of_files(argument) if name == "st" else "dense"
 
 
 def as_encoder(model: Any, *, device: str | None = None) -> Encoder:
@@ -277,7 +312,7 @@ def as_encoder(model: Any, *, device: str | None = None) -> Encoder:
     if isinstance(model, Encoder):
         return model
     if isinstance(model, str):
-        return encoder(model, device=device)
+        return _only_dense(encoder(model, device=device))
     name = str(getattr(model, "__qualname__", type(model).__qualname__))
     clip, encode = getattr(model, "encode_texts_clip", None), getattr(model, "encode", None)
     if callable(clip):
@@ -314,7 +349,7 @@ def allow_reranker(spec: str, settings: Mapping[str, Any], consent: Consent, pla
         where = parse_endpoint(spec)
         consent.check_endpoint(where.url, f"{place}: the reranker {spec!r}", where.key_env)
     else:
-        allow_model(spec, settings, consent, place)
+        allow_model(spec.removeprefix("maxsim:"), settings, consent, place)
 
 
 def runs_code(spec: str) -> bool:

@@ -29,7 +29,7 @@ from assay.core.mismatches import check_labels_match
 from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.io.mapped import steady_files
 from assay.measures import Measure
-from assay.measures.classes import Confusion
+from assay.prediction.classes import Confusion
 from assay.prediction.result import ClusterSize, PredictionResult
 from assay.scoring.evaluate import score
 from assay.search.engine.targets import (

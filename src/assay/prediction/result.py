@@ -24,7 +24,7 @@ from assay.comparison.compare import Comparison, compare
 from assay.core.hits import Hits
 from assay.core.text import did_you_mean
 from assay.errors import MismatchError, UsageError
-from assay.measures.classes import AVERAGES, Confusion
+from assay.prediction.classes import AVERAGES, Confusion
 from assay.runs.record import RunRecord
 from assay.runs.results import Aggregate
 from assay.scoring.chance import chance

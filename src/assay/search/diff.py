@@ -40,7 +40,7 @@ from assay.runs.results import Aggregate
 from assay.search.neighbours import check_persistence
 from assay.stats import Interval, intervals
 from assay.stats.choices import LEVEL, RESAMPLES, SEED
-from assay.tables.table import Page, Shown, Table, Words, table_of
+from assay.tables.table import Page, Shown, Table, Words, columns_of, table_of
 
 if TYPE_CHECKING:
     from assay.comparison.compare import Comparison, compare
@@ -51,7 +51,7 @@ else:
 
 _RULES: Final = Conventions(tiebreak="index")
 _BLOCK: Final = 1 << 16  # documents to join at once; their keys fit into the caches
-_SHOWN: Final = 3  # documents of a query in a table
+_SHOWN: Final = 2  # documents of a query in a table
 _MEANS: Final = ("queries", "measure", "mean", "low", "high", "n")
 _MOVED: Final = ("query", "overlap", "RBO", "first change", "text", "appeared", "vanished")
 
@@ -155,7 +155,7 @@ class RunDiff(Shown):
         page: Page = [Words(self.verdict, "verdict"), self.mean_table()]
         page.append(Words(f"Documents among the first of a query: {counts}."))
         if self.moved:
-            moved = table_of(_MOVED, [change.cells for change in self.moved])
+            moved = _table_moved([change.cells for change in self.moved])
             page += [Words("Queries that moved most"), replace(moved, n_optional=2)]
         if self.comparison is not None:
             page += self.comparison.page([])[:-1]
@@ -581,6 +581,13 @@ def _name_few(ids: Sequence[object]) -> str:
     return " ".join(map(str, ids[:_SHOWN])) + more
 
 
+def _table_moved(rows: Sequence[Sequence[Any]]) -> Table:
+    """Return a row for each query that moved; texts only where there are some."""
+    table, texts = table_of(_MOVED, rows), _MOVED.index("text")
+    used = any(row[texts] for row in rows)
+    return columns_of(table, [i for i in range(len(_MOVED)) if used or i != texts])
+
+
 def show_stored(run: Any) -> list[tuple[str, Table | str]]:
     """Return verdict and moved queries of a stored diff, for its page; its numbers are there."""
     stored = run.task == "diff" and run.status == "finished"
@@ -598,7 +605,7 @@ def show_records(runs: Iterable[RunRecord]) -> list[tuple[str, Table | str]]:
         parts += [
             (f"What changed: {run.name}", "\n".join([about["verdict"], *about["remarks"]])),
             (f"Likeness of both runs: {run.name}", table_of(_MEANS, means)),
-            (f"Queries that moved: {run.name}", table_of(_MOVED, about["moved"])),
+            (f"Queries that moved: {run.name}", _table_moved(about["moved"])),
             (f"Signature: {run.name}", about["signature"]),
         ]
     return parts

@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Flags, Floats, Ints, offsets_of, rows_of
+from assay.arrays import Flags, Floats, Ints, gather, offsets_of, rows_of
 from assay.core import checks
 from assay.core.ranking import Ranking
 from assay.errors import MismatchError, UsageError
@@ -436,51 +436,63 @@ class _Part:
 
 
 def _part(ranking: Ranking, rows: Ints, limit: Ints | None, numbers: Ints | None = None) -> _Part:
-    lengths = ranking.lengths[rows]
-    offsets = offsets_of(lengths)
-    row = rows_of(offsets)
-    at = np.arange(offsets[-1]) + (ranking.offsets[rows] - offsets[:-1])[row]
-    scores = ranking.scores[at]
+    at, offsets = gather(ranking.offsets, rows)
+    scores, docs = ranking.scores[at], ranking.docs[at]
+    row, lengths = rows_of(offsets), np.diff(offsets)
     if limit is not None and (lengths > limit).any():
         last = np.maximum(offsets[:-1] + np.minimum(limit, lengths) - 1, 0)
-        inside = scores >= scores[last][row]
-        at, scores, row = at[inside], scores[inside], row[inside]
+        inside = scores >= np.repeat(scores[last], lengths)
+        scores, docs, row = scores[inside], docs[inside], row[inside]
         lengths = np.bincount(row, minlength=len(rows))
         offsets = offsets_of(lengths)
-    rank = np.arange(1, len(at) + 1) - offsets[:-1][row]
-    leads = np.ones(len(at) + 1, bool)  # the first document of each tie group, and the end
+    rank = np.arange(1, len(docs) + 1) - np.repeat(offsets[:-1], lengths)
+    leads = np.ones(len(docs) + 1, bool)  # the first document of each tie group, and the end
     np.not_equal(scores[1:], scores[:-1], out=leads[1:-1])
     leads[offsets] = True
-    edges = np.flatnonzero(leads)
-    sizes = np.diff(edges)
-    first = np.repeat(rank[edges[:-1]], sizes)
-    docs = ranking.docs[at]
+    first = last = rank
+    if not leads.all():
+        edges = np.flatnonzero(leads)
+        sizes = np.diff(edges)
+        first = np.repeat(rank[edges[:-1]], sizes)
+        last = first + np.repeat(sizes, sizes) - 1
     doc = docs.astype(np.int64) if numbers is None else numbers[docs]
-    return _Part(row, doc, rank, first, first + np.repeat(sizes, sizes) - 1, lengths)
+    return _Part(row, doc, rank, first, last, lengths)
 
 
 def _join(left: _Part, right: _Part, n_rows: int, n_docs: int) -> RankPairs:
-    """Return a place for each document of each row, in order of rows and of document numbers."""
-    keys = np.concatenate([part.row * n_docs + part.doc for part in (left, right)])
-    if n_rows * n_docs <= 16 * len(keys):  # most documents are there: count them, unsorted
-        there = np.zeros(n_rows * n_docs, bool)
-        there[keys] = True
-        at, row = (np.cumsum(there) - 1)[keys], np.flatnonzero(there) // n_docs
-    else:
-        distinct, at = np.unique(keys, return_inverse=True)
-        row = distinct // n_docs
-    offsets = np.searchsorted(row, np.arange(n_rows + 1)).astype(np.int64)
-    size = np.diff(offsets)
-    split = len(left.row)
-    return RankPairs(
-        offsets,
-        _place_documents(left, at[:split], row, size),
-        _place_documents(right, at[split:], row, size),
-    )
+    """Return a place for each document of each row: those of the left, then those it lacks."""
+    match = _match(left, right, n_rows, n_docs)
+    lacks = match < 0
+    size = left.length + np.bincount(right.row[lacks], minlength=n_rows)
+    offsets = offsets_of(size)
+    shift = np.repeat(offsets[:-1] - offsets_of(left.length)[:-1], left.length)
+    at_left = np.arange(len(left.row)) + shift
+    at_right = at_left[match] if len(at_left) else np.empty(len(match), np.int64)
+    free = np.ones(offsets[-1], bool)
+    free[at_left] = False
+    at_right[lacks] = np.flatnonzero(free)
+    places = (_place_documents(part, at, size) for part, at in ((left, at_left), (right, at_right)))
+    return RankPairs(offsets, *places)
 
 
-def _place_documents(part: _Part, at: Ints, row: Ints, size: Ints) -> Places:
-    rank = np.zeros(len(row), np.int64)
-    first, last = (part.length + 1)[row], size[row]
+def _match(left: _Part, right: _Part, n_rows: int, n_docs: int) -> Ints:
+    """Return where the left has each document of the right, or −1."""
+    keys, others = (part.row * n_docs + part.doc for part in (left, right))
+    size = n_rows * n_docs
+    if size > 16 * (len(keys) + len(others)):  # few documents are there: number them
+        distinct, numbers = np.unique(np.concatenate([keys, others]), return_inverse=True)
+        keys, others, size = numbers[: len(keys)], numbers[len(keys) :], len(distinct)
+    place = np.zeros(size, np.int32)
+    place[keys] = np.arange(1, len(keys) + 1)
+    match: Ints = place[others].astype(np.int64) - 1
+    return match
+
+
+def _place_documents(part: _Part, at: Ints, size: Ints) -> Places:
+    rank = np.zeros(size.sum(), np.int64)
+    if len(at) == len(rank):
+        first, last = np.empty((2, len(at)), np.int64)
+    else:  # the documents that are not there
+        first, last = np.repeat(part.length + 1, size), np.repeat(size, size)
     rank[at], first[at], last[at] = part.rank, part.first, part.last
     return Places(rank, first, last, part.length)

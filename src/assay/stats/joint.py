@@ -595,7 +595,7 @@ class _Family:
             [-bounded.normal_quantile(2.0 ** -min(n, 1000)) for n in self.n_units.tolist()]
         )
 
-    def _scale(self, statistics: Floats, at: Ints) -> Floats:
+    def _scale(self, statistics: Floats, at: Ints, *, roughly: bool = False) -> Floats:
         """Statistics of t as those of a normal with the same tail, where units differ in number.
 
         So each entry has the same share in the error of the family (Beran 1988, JASA 83); the
@@ -605,7 +605,8 @@ class _Family:
             return statistics
         shape = (-1,) + (1,) * (statistics.ndim - 1)
         freedom, most = self.freedom[at].reshape(shape), self._most[at].reshape(shape)
-        scaled = np.sqrt(freedom * log1p(statistics**2 / freedom))
+        logs = (np.log1p if roughly else log1p)(statistics**2 / freedom)
+        scaled = np.sqrt(freedom * logs)
         return np.minimum(scaled * ((8 * freedom + 1) / (8 * freedom + 3)), most)
 
     def _draw(self, statistics: Floats, resamples: int, seed: int) -> tuple[Floats, Ints]:
@@ -620,8 +621,13 @@ class _Family:
             if np.max(part.n_units) < samples.FEWEST:
                 continue
             for at, columns, drawn in part.draw(key, resamples):
-                scaled = self._scale(drawn, at)
-                np.maximum(largest[columns], scaled.max(axis=0), out=largest[columns])
+                scaled = self._scale(drawn, at, roughly=True)
+                if self._even:
+                    tops = scaled.max(axis=0)
+                else:  # of these alone the last digit counts
+                    rows = scaled.argmax(axis=0)
+                    tops = self._scale(drawn[rows, np.arange(len(rows))], at[rows])
+                np.maximum(largest[columns], tops, out=largest[columns])
                 bar = statistics[at] * (1 - _TIE)
                 reached[at] += (scaled >= bar[:, None]).sum(axis=1)
         largest.sort()

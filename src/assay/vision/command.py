@@ -14,7 +14,7 @@ from assay import vision
 from assay.cli import options, output
 from assay.cli.commands import CommandGroup
 from assay.cli.output import Saving, repeated_batch
-from assay.cli.progress import progress_bar
+from assay.cli.progress import progress_bar, reserve_stdout
 from assay.cli.settings import argument, option, settings_of
 from assay.core.on_demand import OnDemand
 from assay.errors import UsageError
@@ -152,7 +152,8 @@ def run(
 
 def _read_experiment(path: str, allow_code: bool) -> vision.Experiment:
     repeated = options.repeated_consent.get()
-    return vision.read_experiment(path, allow_code=repeated.code if repeated else allow_code)
+    with reserve_stdout():
+        return vision.read_experiment(path, allow_code=repeated.code if repeated else allow_code)
 
 
 def _demo(descriptors: Sequence[str], strongest: int, **evaluation: Any) -> vision.Experiment:

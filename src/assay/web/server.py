@@ -63,7 +63,7 @@ def serve(
     random_token = None if token or open_to_all else secrets.token_urlsafe(24)
     source = StoreHandle(store)
     source.store()  # an error here, and not with the first page
-    with _listen(host, port) as listener:
+    with listen(host, port) as listener:
         address = f"http://{_format_host(host)}:{listener.getsockname()[1]}/"
         app = make_app(
             source, host=host, allowed=allowed, token=token or random_token, allow_edit=allow_edit
@@ -124,7 +124,7 @@ def _format_host(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     """Open a listening socket, or say why that is impossible."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:

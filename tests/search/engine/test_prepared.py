@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import weakref
 from itertools import product
 
 import numpy as np
@@ -112,6 +113,23 @@ def test_what_cannot_be_prepared():
 
 
 # The file ------------------------------------------------------------------------------------
+
+
+def test_codes_of_a_block_are_let_go_before_the_next(monkeypatch):
+    monkeypatch.setattr("assay.search.engine.inputs.WINDOW_BYTES", 64 * 4 * DOCS.shape[1])
+    codes, alive = [], []
+    make = prepared.coarse_block
+
+    def watching(*args):
+        alive.append(sum(ref() is not None for ref in codes))
+        coarse = make(*args)
+        codes.append(weakref.ref(coarse.codes))
+        return coarse
+
+    monkeypatch.setattr(prepared, "coarse_block", watching)
+    prepare(DOCS)
+    assert len(alive) > 2
+    assert max(alive) <= 1  # those of the block before
 
 
 def made(monkeypatch) -> list[int]:

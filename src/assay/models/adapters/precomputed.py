@@ -1,5 +1,8 @@
 """`npy:FILE` and `npy:DOCS,QUERIES`: vectors that were computed before, by row or by id.
 
+DOCS and QUERIES may hold token vectors (.npz or .safetensors with offsets, lengths or a mask) or
+sparse ones (.npz of scipy, .jsonl of weights by term).
+
 A .npz holds both sides, as `docs` and `queries`, and ids if there are any (`doc_ids`,
 `query_ids`). Rows belong to texts by id where both have ids, else by their order.
 """
@@ -8,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -24,7 +28,10 @@ from assay.io.mapped import WatchedFile, steady_files
 from assay.io.streams import split_array
 from assay.models import encoding
 from assay.models.encoding import Encoded, EncoderRequest, Progress, TextModel
+from assay.models.ragged import NAMES, VectorKind, have_numbers, refuse_settings, take_rows
 from assay.models.settings import EncoderSettings
+from assay.search.engine.sparse_vectors import is_sparse, read_sparse_file
+from assay.search.engine.token_vectors import is_tokens, read_tokens
 
 _WHY: Final = "its vectors are computed already"
 
@@ -34,20 +41,50 @@ def load(request: EncoderRequest) -> NoReturn:
     raise UsageError(f"{request.spec!r} holds vectors of one collection: it encodes no other text.")
 
 
+def files_of(spec: str) -> tuple[str, str]:
+    """Return the files of documents and of queries that a spec names."""
+    files = spec.partition(":")[2].split(",")
+    if len(files) > 2 or not all(files):
+        raise UsageError(f"{spec!r} names no vectors. Write npy:FILE.npz or npy:DOCS,QUERIES.")
+    return files[0], files[-1]
+
+
+def kind_of_spec(spec: str) -> VectorKind:
+    """Return what the files hold: one vector of each text, token vectors or sparse ones."""
+    docs, queries = map(_kind_of_file, files_of(spec))
+    if docs != queries:
+        raise UsageError(
+            f"{spec!r} holds {NAMES[docs]} of documents and {NAMES[queries]} of queries. Give the "
+            "same on both sides."
+        )
+    return docs
+
+
+def _kind_of_file(file: str) -> VectorKind:
+    if not os.path.exists(file):
+        return "dense"  # reading says what is wrong
+    return "tokens" if is_tokens(file) else "sparse" if is_sparse(file) else "dense"
+
+
 class PrecomputedModel(TextModel):
     """Read vectors from files; a row of zeros is taken as it is."""
 
     def __init__(self, spec: str, settings: EncoderSettings) -> None:
-        files = spec.partition(":")[2].split(",")
-        if len(files) > 2 or not all(files):
-            raise UsageError(f"{spec!r} names no vectors. Write npy:FILE.npz or npy:DOCS,QUERIES.")
+        files = files_of(spec)
         for name in ("query_prefix", "doc_prefix"):
             if getattr(settings, name):
                 raise UsageError(f"{spec!r} does not support {name}: {_WHY}.")
         for name in ("max_length", "base_url"):
             settings.refuse(name, "npy:", _WHY)
         self.spec, self.settings, self.repeatable = spec, settings, True
-        self._files = {"doc": files[0], "query": files[-1]}
+        self.kind = kind_of_spec(spec)
+        refuse_settings(self.kind, settings, "npy:")
+        if self.kind != "dense" and files[0] == files[1]:
+            raise UsageError(
+                f"{spec!r} names one file; {NAMES[self.kind]} of documents and queries are in two. "
+                "Write npy:DOCS,QUERIES."
+            )
+        self._files = {"doc": files[0], "query": files[1]}
         self._seen: dict[str, WatchedFile] = {}
 
     @property
@@ -70,21 +107,35 @@ class PrecomputedModel(TextModel):
         checked = encoding.checked_texts(texts, self.spec)
         file = self._files[side]
         with steady_files(self._watched(file)):  # its digest is in the fingerprint
-            held = read_vectors(file, side)
-            vectors = held.vectors.read() if isinstance(held.vectors, NpyRows) else held.vectors
-        if ids is not None and held.ids is not None:
+            vectors, file_ids = _read_side(self.kind, file, side)
+        if ids is not None and file_ids is not None:
             text_ids = Ids.of(ids, what=side)
             checks.check_lengths(texts=len(checked), ids=len(text_ids))
-            vectors = vectors[_rows_of(text_ids, held.ids, file, side)]
+            vectors = take_rows(vectors, _rows_of(text_ids, file_ids, file, side))
         elif len(vectors) != len(checked):
             raise MismatchError(
                 f"{file} holds {len(vectors)} {side} vectors for {len(checked)} texts. They belong "
                 "together by order; give ids on both sides to choose among them."
             )
+        if self.kind != "dense":
+            shaped = encoding.shape_ragged(vectors, self.settings, self.spec)
+            return Encoded(shaped, 0, 0.0, None, ~have_numbers(shaped))
         rows = encoding.as_vectors(vectors, len(checked), self.spec)
         checks.check_finite(rows, f"{file}, {side} vectors")
         shaped = encoding.shape_vectors(rows, self.settings, self.spec)
         return Encoded(shaped, 0, 0.0, None, np.logical_not(rows.any(axis=1)))
+
+
+def _read_side(kind: VectorKind, file: str, side: str) -> tuple[Any, Ids | None]:
+    """Read the vectors of a side, and ids where there are any."""
+    if kind == "sparse":
+        return read_sparse_file(file, side)
+    if kind == "tokens":
+        tokens = read_tokens(file)
+        tokens.rows(0, len(tokens), f"{file}, {side}", tokens.ids)  # NaN is found at once
+        return replace(tokens, ids=None), tokens.ids
+    held = read_vectors(file, side)
+    return held.vectors.read() if isinstance(held.vectors, NpyRows) else held.vectors, held.ids
 
 
 def _rows_of(text_ids: Ids, file_ids: Ids, file: str, side: str) -> NDArray[np.int64]:

@@ -2,6 +2,9 @@
 
 Queries and documents go through `encode_query` and `encode_document` (sentence-transformers 5), or
 under the prompts of these names, unless prefixes are given: those replace the model's prompts.
+
+The files of a model say whether it makes one vector of a text, token vectors (MultiVectorEncoder)
+or sparse ones (SparseEncoder). Its class then encodes, with its own masks and lengths.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -18,9 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import AssayError, UsageError, error_text, need
-from assay.io.fingerprints import version_of, weights_of
+from assay.io.fingerprints import fingerprint_of, version_of, weights_of
+from assay.io.plain_data import parse_json
+from assay.io.streams import read_text
 from assay.models.encoding import Batch, Encoder, EncoderRequest
+from assay.models.ragged import VectorKind
 from assay.models.settings import EncoderSettings
+from assay.search.engine import SparseVectors
 
 # The names under which models keep the prompts of a side, the usual one first.
 _PROMPTS: Final = {"query": ("query",), "document": ("document", "passage", "corpus")}
@@ -29,12 +36,34 @@ _PROMPTS: Final = {"query": ("query",), "document": ("document", "passage", "cor
 _OWNERS: Final = ("sentence-transformers", "cross-encoder")
 _OLDEST: Final = 6  # before, the files of a model could name any class, and a folder its own code
 _ROUTERS: Final = ("Router", "Asym")  # modules that treat queries and documents differently
+_CLASSES: Final[dict[VectorKind, str]] = {
+    "dense": "SentenceTransformer",
+    "tokens": "MultiVectorEncoder",
+    "sparse": "SparseEncoder",
+}
+_TYPES: Final[dict[Any, VectorKind]] = {
+    **{name: kind for kind, name in _CLASSES.items()},
+    "ColBERT": "tokens",  # as PyLate calls it
+}
+# What a model with such a module makes; the first that is there counts.
+_MODULES: Final[dict[str, VectorKind]] = {
+    "SpladePooling": "sparse",
+    "SparseAutoEncoder": "sparse",
+    "SparseStaticEmbedding": "sparse",
+    "MultiVectorMask": "tokens",
+    "Pooling": "dense",
+    "StaticEmbedding": "dense",
+}
+_METRICS: Final = ("dot", "cosine")  # of sparse vectors
 
 
 def load(request: EncoderRequest) -> Encoder:
     """Load the model; one that is not on this machine is fetched by the package."""
     package = need("sentence_transformers", "The encoder 'st:'", "sentence-transformers")
     settings = request.settings
+    kind = kind_of_files(request.argument, _fetcher(package, request))
+    if kind != "dense":
+        return _load_ragged(package, request, kind)
     model = load_model(package.SentenceTransformer, request)
     if settings.max_length is not None:
         model.max_seq_length = settings.max_length
@@ -55,6 +84,133 @@ def load(request: EncoderRequest) -> Encoder:
         batch_size=settings.batch_size or 256,
         query_function=sides["query"] if differ else None,
     )
+
+
+def kind_of_files(name: str, fetch: Callable[[str], str | None] | None = None) -> VectorKind:
+    """Return what a model makes, by config_sentence_transformers.json and modules.json.
+
+    `fetch` returns the path of a file of a model that is not on this machine.
+    """
+    find = partial(_file_of, name) if local_folders(name) else fetch
+    if find is None:
+        return "dense"
+    config = _read_json(find("config_sentence_transformers.json"))
+    listed = _read_json(find("modules.json"))
+    declared = config.get("model_type") if isinstance(config, dict) else None
+    modules = (
+        [part for part in listed if isinstance(part, dict)] if isinstance(listed, list) else []
+    )
+    types = {str(part.get("type")).rpartition(".")[2] for part in modules}
+    shown = next((kind for module, kind in _MODULES.items() if module in types), None)
+    if declared is None and not modules:  # ColBERT's own layout has neither file
+        hub = _read_json(find("config.json"))
+        written = hub.get("architectures") if isinstance(hub, dict) else None
+        return "tokens" if isinstance(written, list) and "HF_ColBERT" in written else "dense"
+    said = _TYPES.get(declared, "dense") if isinstance(declared, str) else None
+    if isinstance(declared, str) and declared in _TYPES and shown not in (None, said):
+        raise UsageError(
+            f"The model {name!r} contradicts itself: config_sentence_transformers.json says "
+            f"{declared}, and modules.json lists {', '.join(sorted(types))}. Correct the files."
+        )
+    return said or shown or "dense"
+
+
+def _file_of(name: str, file: str) -> str | None:
+    paths = (os.path.join(folder, file) for folder in local_folders(name))
+    return next(filter(os.path.isfile, paths), None)
+
+
+def _read_json(path: str | None) -> Any:
+    return None if path is None else parse_json(read_text(path), path)
+
+
+def _fetcher(package: Any, request: EncoderRequest) -> Callable[[str], str | None] | None:
+    """Return what fetches a file of a model from the hub, if the package offers that."""
+    fetch = getattr(getattr(package, "util", None), "load_file_path", None)
+    name = request.argument
+    if fetch is None or "/" not in name:  # its authors publish no others by a short name
+        return None
+
+    def fetch_file(file: str) -> str | None:
+        try:
+            path = fetch(name, file, revision=request.settings.revision)
+        except Exception as error:  # of the hub or the network
+            reason = error_text(error)
+            raise UsageError(f"The model {name!r} cannot be loaded: {reason}.") from error
+        return None if path is None else str(path)
+
+    return fetch_file
+
+
+def _load_ragged(package: Any, request: EncoderRequest, kind: VectorKind) -> Encoder:
+    """Load a model of token or sparse vectors; each side has its own function, mask and length."""
+    settings, make = request.settings, getattr(package, _CLASSES[kind], None)
+    if make is None:
+        raise UsageError(
+            f"The model {request.argument!r} is a {_CLASSES[kind]}, which sentence-transformers "
+            f"{version_of('sentence-transformers')} does not have. Install "
+            f"sentence-transformers>={_OLDEST}.0."
+        )
+    model = load_model(make, request)
+    if settings.max_length is not None:
+        model.max_seq_length = settings.max_length
+        if getattr(model[0], "document_length", None) is not None:
+            model[0].document_length = settings.max_length
+    metric = str(model.similarity_fn_name)
+    if kind == "sparse" and metric not in _METRICS:
+        raise UsageError(
+            f"The model {request.argument!r} compares its sparse vectors by {metric}; Assay does "
+            f"by {' or '.join(_METRICS)}."
+        )
+    prompts = {} if _has_prefixes(settings) else _prompts(model)
+    bare = {"prompt": ""} if _prompts(model) and _has_prefixes(settings) else {}
+    sides = {side: partial(_encode_ragged, model, kind, side, bare) for side in _PROMPTS}
+    weights = _weights(model, request.argument)
+    return Encoder(
+        request.spec,
+        sides["document"],
+        lambda: {
+            "sentence-transformers": version_of("sentence-transformers"),
+            **(weights or (lambda: {"model": request.argument}))(),
+            "class": _CLASSES[kind],
+            "modules": fingerprint_of({"modules": _describe_modules(model)}),
+            **({"prompts": prompts} if prompts else {}),
+            **({"dtype": settings.dtype} if settings.dtype else {}),
+        },
+        repeatable=weights is not None,
+        batch_size=settings.batch_size or 256,
+        query_function=sides["query"],
+        kind=kind,
+        metric=metric if kind == "sparse" else "maxsim",
+    )
+
+
+def _describe_modules(model: Iterable[Any]) -> list[Any]:
+    """Return the settings of each module: masks, lengths, query expansion, pooling."""
+    described = []
+    for part in model:
+        config: dict[str, Any] = getattr(part, "get_config_dict", dict)()
+        described.append([type(part).__name__, repr(sorted(config.items()))])
+    return described
+
+
+def _encode_ragged(
+    model: Any, kind: VectorKind, side: str, options: Any, texts: list[str]
+) -> Batch:
+    """Encode one side by its own function."""
+    encode = partial(getattr(model, f"encode_{side}"), texts, show_progress_bar=False, **options)
+    most = None
+    if kind == "tokens":
+        vectors = encode(convert_to_numpy=True)
+        most = getattr(model[0], "document_length", None)
+    else:
+        tensor = encode(save_to_cpu=True)
+        tensor = (tensor if tensor.is_sparse else tensor.to_sparse()).coalesce()
+        rows, columns = tensor.indices().numpy()
+        offsets, weights = np.searchsorted(rows, np.arange(len(texts) + 1)), tensor.values().float()
+        vectors = SparseVectors(offsets, columns, weights.numpy(), int(tensor.shape[1]))
+    # Lengths of queries are not those of documents, which alone are reported.
+    return Batch(vectors, _truncated(model, texts, most) if side == "document" else None)
 
 
 def load_model(make: Callable[..., Any], request: EncoderRequest, **more: Any) -> Any:
@@ -167,9 +323,10 @@ def _encode(model: Any, call: Callable[..., Any], texts: list[str]) -> Batch:
     return Batch(vectors, _truncated(model, texts))
 
 
-def _truncated(model: Any, texts: list[str]) -> NDArray[np.bool_] | None:
+def _truncated(model: Any, texts: list[str], most: int | None = None) -> NDArray[np.bool_] | None:
     """Tell which texts have more tokens than the model reads, if its tokenizer can tell."""
-    most, tokenizer = getattr(model, "max_seq_length", None), getattr(model, "tokenizer", None)
+    most = most or getattr(model, "max_seq_length", None)
+    tokenizer = getattr(model, "tokenizer", None)
     if not isinstance(most, int) or not callable(tokenizer):
         return None
     tokens = tokenizer(texts, truncation=False, verbose=False)["input_ids"]

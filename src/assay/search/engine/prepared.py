@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol, TypeVar, overload, runtime_checkable
 
@@ -230,22 +230,30 @@ def measure_corpus(rows: Vectors, threads: int | None, tokens: bool = False) -> 
     n_rows, columns = rows.shape
     step = _whole_panels(columns)
     axis = np.zeros(columns, np.float32) if tokens else axis_of(rows)
-    measures: list[Measures] = []
-    codes: list[Any] = []
-    quantised = columns <= MOST_COLUMNS
+    measures = Measures(np.empty(n_rows, np.int32), np.empty(n_rows), np.empty(n_rows))
+    sizes = Coarse.shapes(n_rows, columns) if columns <= MOST_COLUMNS else {}
+    # Filled block by block: codes of all documents are in memory once.
+    codes = [np.empty(size, "u1" if name == "codes" else "f4") for name, size in sizes.items()][:-1]
     for start in range(0, n_rows, step):
         part = Rows(widen(rows[start : start + step], "docs"), start, "docs")
         block = measure_rows(kernels, part, _ANY_METRIC, ids=None, threads=n_threads)
-        measures.append(Measures(block.exponents, block.square_hi, block.square_lo))
-        coarse = coarse_block(kernels, block, axis, n_threads) if quantised else None
-        quantised = coarse is not None
-        codes.append(coarse and coarse[:-1])
-    whole = Coarse(*(*_join_columns(codes), axis)) if quantised else None
-    return Prepared(rows, Measures(*_join_columns(measures)), whole, named_files(rows))
+        _fill(measures, start, n_rows, (block.exponents, block.square_hi, block.square_lo))
+        coarse = coarse_block(kernels, block, axis, n_threads) if codes else None
+        if coarse is None:
+            codes = []
+        else:
+            _fill(codes, start, n_rows, coarse[:-1])
+    whole = Coarse(*(*codes, axis)) if codes else None
+    return Prepared(rows, measures, whole, named_files(rows))
 
 
-def _join_columns(parts: list[Any]) -> Iterator[Array]:
-    return (np.concatenate(column) for column in zip(*parts, strict=True))
+def _fill(columns: Sequence[Array], start: int, n_rows: int, parts: Sequence[Array]) -> None:
+    """Write the numbers of a block, which starts with a panel, to its place in whole columns."""
+    for column, part in zip(columns, parts, strict=True):
+        first = (
+            start // PANEL * (len(column) // -(-n_rows // PANEL)) if column.itemsize == 1 else start
+        )
+        column[first : first + len(part)] = part
 
 
 # The file --------------------------------------------------------------------------------------
