@@ -327,8 +327,8 @@ def overhead(model: str, data: str, repeats: int) -> dict[str, Any]:
     import assay
     from assay.bench import run_bench
     from assay.io.collections import load_collection
-    from assay.io.demo_collection import stdlib_collection
     from assay.models import text_model
+    from assay.search.demo_texts import stdlib_collection
 
     if data == "scifact":
         folder = DATA / "scifact"

@@ -1,12 +1,12 @@
 """Speed of sparse search beside scipy's product and bm25s, all measured in one run.
 
-    python benchmarks/sparse.py [--docs 100000] [--terms 120] [--queries 200] [--k 100]
+    python benchmarks/sparse.py [--docs 100000] [--terms 120] [--queries 200] [--k 100 1000]
 
 Weights are random; how often a term occurs falls with its rank to a power, and so does its largest
 weight, as in collections of learned sparse vectors. scipy multiplies the matrices and each row is
 cut by argpartition; both use one thread. bm25s searches by its own weights, which Assay is given
-too. Repeats are interleaved and the shortest time of each counts. Scores must agree, or the run
-stops.
+too. Repeats are interleaved and the shortest time of each counts; `--clock cpu` counts processor
+time, where other programs run. Scores must agree, or the run stops.
 """
 
 from __future__ import annotations
@@ -46,14 +46,15 @@ def scores_of_product(queries: Any, by_term: Any, k: int) -> Any:
     return best
 
 
-def shortest(jobs: dict[str, Callable[[], Any]], repeats: int) -> tuple[dict[str, float], Any]:
+def shortest(jobs: dict[str, Callable[[], Any]], options: Any) -> tuple[dict[str, float], Any]:
+    clock = time.process_time if options.clock == "cpu" else time.perf_counter
     times = dict.fromkeys(jobs, float("inf"))
     results = {}
-    for _ in range(repeats):
+    for _ in range(options.repeats):
         for name, job in jobs.items():
-            start = time.perf_counter()
+            start = clock()
             results[name] = job()
-            times[name] = min(times[name], time.perf_counter() - start)
+            times[name] = min(times[name], clock() - start)
     return times, results
 
 
@@ -64,23 +65,31 @@ def compare_product(options: Any, power: float) -> None:
     start = time.perf_counter()
     rank(queries[:1], docs, 1, metric="dot")
     prepared = time.perf_counter() - start
-    k = options.k
+    print(
+        f"{options.docs} documents × {options.terms}, power {power}; lists made in {prepared:.2f} s"
+    )
+    for k in options.k:
+        compare_product_at(options, k, queries, docs, by_term)
+
+
+def compare_product_at(options: Any, k: int, queries: Any, docs: Any, by_term: Any) -> None:
     jobs = {
         "assay": lambda: rank(queries, docs, k, metric="dot", threads=options.threads),
         "assay, one thread": lambda: rank(queries, docs, k, metric="dot", threads=1),
         "scipy": lambda: scores_of_product(queries, by_term, k),
     }
-    times, results = shortest(jobs, options.repeats)
+    times, results = shortest(jobs, options)
     for query, row in enumerate(results["scipy"]):
         ours = results["assay"].scores[query * k : query * k + len(row)]
         assert np.allclose(ours, row, rtol=1e-4), query
-    print(
-        f"{options.docs} documents × {options.terms}, power {power}; lists made in {prepared:.2f} s"
-    )
+    show(times, k, options.queries, "scipy")
+
+
+def show(times: dict[str, float], k: int, queries: int, peer: str) -> None:
     for name, seconds in times.items():
         print(
-            f"  {name:18s} {seconds / options.queries * 1e3:8.3f} ms a query"
-            f"  {times['scipy'] / seconds:6.2f} × scipy"
+            f"  k = {k:4d} {name:18s} {seconds / queries * 1e3:8.3f} ms a query"
+            f"  {times[peer] / seconds:6.2f} × {peer}"
         )
 
 
@@ -111,20 +120,22 @@ def compare_bm25s(options: Any) -> None:
     queries = SparseVectors(offsets, columns, np.ones(len(columns), np.float32), docs.width)
     words = [[names[word] for word in row] for row in asked]
     rank(queries, docs, 1, metric="dot")
-    k = options.k
+    print(f"{options.docs} documents of 150 words, 8 words a query")
+    for k in options.k:
+        compare_bm25s_at(options, k, queries, docs, model, words)
+
+
+def compare_bm25s_at(
+    options: Any, k: int, queries: Any, docs: Any, model: Any, words: list[list[str]]
+) -> None:
     jobs = {
         "assay": lambda: rank(queries, docs, k, metric="dot", threads=options.threads),
         "assay, one thread": lambda: rank(queries, docs, k, metric="dot", threads=1),
         "bm25s": lambda: model.retrieve(words, k=k, show_progress=False, n_threads=0),
     }
-    times, results = shortest(jobs, options.repeats)
+    times, results = shortest(jobs, options)
     assert np.allclose(results["assay"].scores.reshape(-1, k), results["bm25s"].scores, rtol=1e-4)
-    print(f"{options.docs} documents of 150 words, 8 words a query")
-    for name, seconds in times.items():
-        print(
-            f"  {name:18s} {seconds / options.queries * 1e3:8.3f} ms a query"
-            f"  {times['bm25s'] / seconds:6.2f} × bm25s"
-        )
+    show(times, k, options.queries, "bm25s")
 
 
 def main() -> None:
@@ -132,9 +143,10 @@ def main() -> None:
     parser.add_argument("--docs", type=int, default=100_000)
     parser.add_argument("--terms", type=int, default=120)
     parser.add_argument("--queries", type=int, default=200)
-    parser.add_argument("--k", type=int, default=100)
+    parser.add_argument("--k", type=int, nargs="+", default=[100, 1000])
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--clock", choices=["wall", "cpu"], default="wall")
     options = parser.parse_args()
     for power in (0.5, 0.9):
         compare_product(options, power)

@@ -35,7 +35,7 @@ queries, `GMAP` is a geometric mean, all others are averaged. Whether `RR` and `
 disputed: see [what may be averaged](averaging.md).
 
 Top-1 classification (accuracy, precision, recall, F1 with micro, macro or weighted average) comes
-from counts that merge exactly: `assay.measures.classes.Confusion`.
+from counts that merge exactly: `assay.prediction.classes.Confusion`.
 """
 
 

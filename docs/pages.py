@@ -21,7 +21,6 @@ from docs.measures import measures_page
 from docs.reference import API, api_page, commands_page, presets_page, tutorial_page
 
 ROOT = Path(__file__).resolve().parents[1]
-REPOSITORY = "https://github.com/assay-eval/assay/blob/main/"
 PICTURES = (".png", ".svg", ".css")
 # Pages that lie elsewhere.
 ELSEWHERE = {
@@ -84,8 +83,7 @@ def _moved(path: Path, names: dict[Path, str]) -> str:
         place = Path(os.path.normpath(path.parent / target))
         if place.parent == ROOT / "docs" and place.suffix in PICTURES:
             return f"{found[1]}{place.name}{found[3]}"
-        known = names.get(place) or f"{REPOSITORY}{place.relative_to(ROOT).as_posix()}"
-        return f"{found[1]}{known}{found[3]}"
+        return f"{found[1]}{names[place]}{found[3]}"  # what is not on the site is not linked
 
     parts = _FENCES.split(path.read_text("utf-8"))
     return "".join(one if at % 2 else _LINK.sub(link, one) for at, one in enumerate(parts))

@@ -94,7 +94,8 @@ def _verbs() -> list[str]:
     groups = VERBS | {"Values and types": others}
     parts = ["`import assay` is enough: every name is loaded when it is first used."]
     rows = [
-        f"| {group} | [`{name}`](#assay{name}) | {_escaped(_first_line(getattr(assay, name)))} |"
+        f"| {group if name == names[0] else ''} | [`{name}`](#assay{name})"
+        f" | {_escaped(_first_line(getattr(assay, name)))} |"
         for group, names in VERBS.items()
         for name in names
     ]

@@ -13,6 +13,7 @@ GENERATED = {"docs/architecture.md", "docs/measures.md"}
 PAGES = sorted(
     {
         "README.md",
+        "CHANGELOG.md",
         "SECURITY.md",
         "CONTRIBUTING.md",
         *(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")),

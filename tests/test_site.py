@@ -120,10 +120,12 @@ def test_the_reference_shows_arguments_as_lists() -> None:
     for name, text in site.reference().items():
         if name.startswith("api"):
             assert not re.search(r"^(Args|Returns|Raises|Example):", without_code(text), re.M), name
-    evaluate = pages()["api.md"].partition("### assay.evaluate\n")[2].partition("\n### ")[0]
-    for heading in ("Args", "Returns", "Raises", "Example"):
-        assert f"**{heading}**" in evaluate
-    assert "\n- `qrels`: Judgments" in evaluate
+    for verb in (name for names in VERBS.values() for name in names):
+        section = pages()["api.md"].partition(f"### assay.{verb}\n")[2].partition("\n### ")[0]
+        writes = verb.startswith("write_")
+        for heading in ("Args", *(() if writes else ("Returns",)), "Example"):
+            assert f"**{heading}**" in section, f"{verb}: {heading}"
+        assert "**Raises**" in section or verb == "score", verb  # its arguments cannot be wrong
     assert "### assay.compat.trec_eval." in pages()["api-compat.md"]
 
 

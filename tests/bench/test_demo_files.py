@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from assay.io import demo_collection
-from assay.io.demo_collection import stdlib_collection, write_files
+from assay.io.demo_collection import write_files
+from assay.search import demo_texts
 
 NAMED = {
     "bench.toml",
@@ -39,9 +39,9 @@ NAMED = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The files; docstrings are read once for all tests."""
-    collection = stdlib_collection()
+    collection = demo_texts.stdlib_collection()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demo_collection, "stdlib_collection", lambda: collection)
+        patch.setattr(demo_texts, "stdlib_collection", lambda: collection)
         made = tmp_path_factory.mktemp("files") / "made"
         write_files(made)
         yield made

@@ -18,6 +18,7 @@ from assay.errors import (
     IdError,
     InputError,
     MismatchError,
+    StorageError,
     UsageError,
     ValueRangeError,
 )
@@ -284,6 +285,8 @@ def test_what_does_not_go_together(tmp_path):
     ):
         with pytest.raises(UsageError, match=words):
             run_bench(COLLECTION, models, **more)
+    with pytest.raises(StorageError, match=r"no-such\.npz"):
+        run_bench(COLLECTION, [f"t=npy:{tmp_path}/no-such.npz?codes=pool:2"])
     from assay.bench.plan import Model
 
     with pytest.raises(UsageError, match=r"compared by MaxSim\. Omit its metric"):
@@ -378,6 +381,29 @@ def tokens_model(cache=None, fail=None) -> ComputedModel:
 
     own = {"identity": lambda: {"v": 1}, "repeatable": True, "batch_size": 7}
     return ComputedModel(Encoder("own", encode, kind="tokens", **own), EncoderSettings(), cache)
+
+
+def test_only_candidates_are_encoded(monkeypatch):
+    """A second stage sends the texts of the first one's documents to the model, and no other."""
+    from assay.bench import reranking
+
+    texts: list[str] = []
+
+    def note(rows):
+        texts.extend([""] * len(rows))
+        return rows
+
+    monkeypatch.setattr(reranking, "text_model", lambda *_, **__: tokens_model(fail=note))
+    result = run_bench(COLLECTION, ["bm25"], reranks=["two=rerank/1:bm25>maxsim:wordllama"])
+    first = {result["bm25"].ranking.row(query)[0][0] for query in COLLECTION.query_ids}
+    assert len(texts) == len(first) + 25 < 40 + 25
+    costs = result["two"].result.costs
+    assert costs.pairs == 25
+    assert costs.n_encoded == result["bm25"].result.costs.n_encoded + len(texts)
+    scores = maxsim(QUERIES, DOCS)
+    for row, query in enumerate(COLLECTION.query_ids):
+        doc, score = result["two"].ranking.row(query)[0]
+        assert np.isclose(score, scores[row, DOC_IDS.index(doc)])
 
 
 def test_chunks_of_tokens(monkeypatch):

@@ -315,7 +315,7 @@ def test_names_of_runs(paths, names):
 def test_the_size_of_the_collection_goes_with_chance(assay):
     answer = assay("eval", "run.txt", "-r", "qrels.txt", "--n-docs", "5")
     assert answer.code == 2
-    assert "--n-docs changes nothing without --chance" in answer.err
+    assert "--n-docs requires --chance" in answer.err
 
 
 @pytest.mark.parametrize("first", ["q1 a\nq2 b\n", "query\nq1\n", "zzz,\n"])

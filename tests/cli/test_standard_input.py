@@ -176,7 +176,7 @@ def test_a_stored_run_says_what_was_typed(folder, assay, feed):
 def test_it_is_no_place_to_write_to(folder, assay, line):
     answer = assay(*line.split())
     assert answer.code == 2
-    assert "'-' is no place to write to" in answer.err
+    assert "Cannot write to '-'" in answer.err
     assert not (folder / "-").exists()
 
 

@@ -382,7 +382,7 @@ def test_oversampling_reranks_the_first_documents_by_float(docs, queries):
     assert report["int4 ×100"].similarity.overlap[3]["order"].mean() == 1.0
     assert report.to_dict()["settings"]["oversample"] == [2, 4, 100]
     assert report.to_dict()["codes"][2]["oversample"] == 2
-    assert "the first so many times 5 documents" in str(report)
+    assert "that many times 5 documents" in str(report)
     picture = report.svg()
     assert picture.count("re-ranked ×") == 3
     assert "gaussian-16 ×4: " in picture

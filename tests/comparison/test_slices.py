@@ -367,3 +367,11 @@ def test_the_longest_table_of_slices_that_is_shown_has_45_rows() -> None:
         new, old = two(labels, dict.fromkeys(labels, 0.0))
         found = compare(new, old, slices="kind", resamples=100)
         assert len(parts_of(found)) == tables
+
+
+def test_a_mapping_in_place_of_a_column_is_named_in_one_line() -> None:
+    qrels = {f"q{number}": {"a": 1} for number in range(200)}
+    run = {query: {"a": 1.0} for query in qrels}
+    with pytest.raises(UsageError, match="the name of one group column") as refused:
+        compare({"x": run, "y": run}, qrels, slices={"kind": dict.fromkeys(qrels, "all")})
+    assert len(str(refused.value)) < 150

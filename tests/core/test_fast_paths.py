@@ -111,10 +111,13 @@ def test_engines_count_grades_alike() -> None:
     rng = np.random.default_rng(0)
     sizes = rng.integers(0, 50, 300)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    grades = rng.integers(-2, 5, offsets[-1]) / 2
-    native, twin = (_load(engine).count_grades(offsets, grades) for engine in ("native", "numpy"))
-    for left, right in zip(native, twin, strict=True):
-        assert left.tobytes() == right.tobytes()
+    halves = rng.integers(-2, 5, offsets[-1]) / 2
+    whole = rng.integers(0, 4, offsets[-1]).astype(np.float64)
+    wide = np.where(rng.random(offsets[-1]) < 0.9, whole, rng.integers(14, 18, offsets[-1]))
+    for grades in (halves, whole, wide, np.where(whole > 0, whole, -0.0)):
+        native, twin = (_load(name).count_grades(offsets, grades) for name in ("native", "numpy"))
+        for left, right in zip(native, twin, strict=True):
+            assert left.tobytes() == right.tobytes()
 
 
 def test_the_order_of_judgments_changes_nothing() -> None:

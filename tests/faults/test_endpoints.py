@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import traceback
+from contextlib import suppress
 from email.utils import formatdate
 from functools import partial
 
@@ -89,7 +90,7 @@ def test_a_passing_fault_is_tried_again(fake, waits, code):
 
 def test_a_lasting_fault_is_told(fake, waits):
     fake.script = [status(500, {"error": {"message": "all is lost"}})] * 6
-    error = refused(fake, r"answers 500: all is lost \(6 times\)")
+    error = refused(fake, r"HTTP 500: all is lost \(6 times\)")
     assert error.exit_code == 5
     assert len(fake.asked) == 6
     assert all(0.25 * 2**i <= wait <= 0.5 * 2**i for i, wait in enumerate(waits))
@@ -119,14 +120,14 @@ def test_a_wait_that_is_too_long_is_told(fake, waits):
 @pytest.mark.parametrize("code", [400, 404, 422])
 def test_a_request_that_is_wrong_is_not_repeated(fake, waits, code):
     fake.script = [status(code, {"error": "no such model"})]
-    refused(fake, f"answers {code}: no such model")
+    refused(fake, f"HTTP {code}: no such model")
     assert len(fake.asked) == 1
 
 
 @pytest.mark.parametrize("code", [401, 403])
 def test_a_wrong_key_is_told_without_the_servers_words(fake, waits, code):
     fake.script = [status(code, {"error": {"message": f"Incorrect API key: {KEY}"}})]
-    error = refused(fake, f"answers {code}: is OPENAI_API_KEY set and right")
+    error = refused(fake, rf"HTTP {code}\. Check OPENAI_API_KEY")
     assert "Incorrect" not in str(error)
 
 
@@ -155,6 +156,24 @@ def test_a_slow_answer_is_tried_again(fake, waits, monkeypatch):
     finally:
         never.set()
     assert len(fake.asked) >= 3
+
+
+def test_headers_that_trickle_are_given_up(fake, waits, monkeypatch):
+    monkeypatch.setattr(openai, "Endpoint", partial(openai.Endpoint, timeout=0.5))
+    stop = threading.Event()
+
+    def trickle(handler, texts):
+        handler.wfile.write(b"HTTP/1.0 200 OK\r\nX-Slow: ")
+        with suppress(OSError):
+            while not stop.wait(0.05):
+                handler.wfile.write(b"x")
+                handler.wfile.flush()
+
+    fake.script = [trickle] * 6
+    try:
+        refused(fake, "no answer within 0.5 seconds")
+    finally:
+        stop.set()
 
 
 def test_an_answer_that_trickles_is_given_up(fake, waits, monkeypatch):
@@ -273,7 +292,7 @@ def test_what_is_no_answer(fake, data):
 def test_a_redirect_is_not_followed_and_the_key_stays(fake, waits, code):
     with fake_endpoint() as other:
         fake.script = [status(code, Location=f"{other.url}/embeddings")]
-        refused(fake, f"answers {code} and points elsewhere")
+        refused(fake, f"HTTP {code} and points elsewhere")
         assert other.paths == []
         assert other.keys == []
 
@@ -410,7 +429,7 @@ def test_another_variable_holds_the_key(fake, monkeypatch):
     plain = text_model("openai:m", settings=EncoderSettings(base_url=fake.url))
     assert made.fingerprint == plain.fingerprint, "vectors do not depend on the key"
     fake.script = [status(401)]
-    with pytest.raises(EndpointError, match="is MY_KEY set and right"):
+    with pytest.raises(EndpointError, match="Check MY_KEY"):
         made.encode_docs(["c"])
 
 

@@ -193,6 +193,16 @@ def test_a_pool_of_stored_runs_and_of_a_folder_is_that_of_the_files(
     digests = {read_pool(f"p{number}.tsv").digest for number in range(3)}
     assert digests == {make_pool(runs, 9).digest}
     assert "the first 6 documents of each query are stored" in answer.err
+    pairs = read_pool("p2.tsv")
+    drawn = [pairs.names[place] for place in pairs.order.tolist()]
+    lines = [f"{query},{doc},{n % 4}\n" for n, (query, doc) in enumerate(drawn)]
+    Path("labels.csv").write_text("".join(["query,doc,grade\n", *lines]))
+    labels = ("--pool", "p2.tsv", "--labels", "labels.csv", "--json")
+    estimates = json.loads(assay("compare", "1", "2", *labels).out)
+    limits = [f"{name}: the first 6 documents of each query are stored" for name in runs]
+    assert [remark for remark in estimates["remarks"] if "stored" in remark] == limits
+    agreed = ("agreement", "labels.csv", "labels.csv", "--run", "1", "--run", "2", "--json")
+    assert json.loads(assay(*agreed).out)["remarks"][-2:] == limits
     assert "stored without its results" in assay("pool", "1", "3", "-o", "x.tsv").err
     Path("empty").mkdir()
     assert "holds no run files" in assay("pool", "empty", "-o", "x.tsv").err

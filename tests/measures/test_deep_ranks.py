@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from assay import Ids, evaluate, preset, score
+from assay.arrays import power
 from assay.core.hits import Hits
 from assay.errors import MeasureError
 from assay.measures import expected, views
@@ -282,3 +283,18 @@ def test_err_place_by_place_and_document_by_document(monkeypatch):
     in_turn = expectations(*names)
     monkeypatch.setattr(expected, "ERR_LOOP", 0)
     np.testing.assert_allclose(expectations(*names), in_turn, rtol=1e-14, atol=0)
+
+
+@pytest.mark.parametrize("p", [0.5, 0.8, 0.95])
+def test_the_weights_of_rbp_are_powers_to_the_last_digit(p):
+    """Whatever instructions the processor has."""
+    ranks = range(1, 1001)
+    powers = power(p, np.arange(1000.0)).tolist()
+    for rank, value in zip(ranks, powers, strict=True):
+        last = Fraction(math.ulp(value))
+        assert abs(Fraction(value) - Fraction(p) ** (rank - 1)) <= Fraction(501, 1000) * last
+    qrels = {f"q{rank:04}": {f"d{rank}": 1} for rank in ranks}
+    docs = {f"d{rank}": 2000.0 - rank for rank in ranks}
+    run = dict.fromkeys(qrels, docs)
+    values = evaluate(run, qrels, f"RBP(p={p})").values[0].tolist()
+    assert values == [(1 - p) * value for value in powers]

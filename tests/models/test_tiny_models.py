@@ -63,7 +63,7 @@ def test_the_files_of_a_model_tell_its_kind(folder):
     kinds = {kind: vector_kind(f"st:{folder / kind / 'model'}") for kind in ("tokens", "sparse")}
     assert kinds == {"tokens": "tokens", "sparse": "sparse"}
     assert vector_kind(f"st:{folder / 'dense' / 'model'}") == "dense"
-    assert vector_kind("st:some/name") == "dense"
+    assert vector_kind("st:some/name") is None
 
 
 def test_tokens_are_those_of_the_library(tokens):

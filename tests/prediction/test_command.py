@@ -360,7 +360,7 @@ def test_metres_groups_and_predictability(assay, tmp_path):
         (["--new-places"], "no effect without --train"),
         (["--confidence"], "needs scores or logits"),
         (["--coordinates", "nowhere.csv"], "nowhere.csv"),
-        (["--coordinates", "odd.csv"], "no latitude: none of lat, latitude"),
+        (["--coordinates", "odd.csv"], "no latitude. Names for them: lat, latitude"),
         (["--coordinates", "bad.csv"], "is not a number of degrees"),
         (["--train-users", "p.csv:user"], "no effect without --train"),
     ],

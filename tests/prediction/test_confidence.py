@@ -151,6 +151,6 @@ def test_bad_input_is_refused(scores, targets):
 
 
 def test_nothing_to_be_sure_of():
-    with pytest.raises(UsageError, match="No sample has a target"):
+    with pytest.raises(UsageError, match="at least one sample with a target"):
         evaluate_confidence([[1.0, 2.0]], [-1])
     assert evaluate_confidence([[1.0], [2.0]], [0, 0], kind="logits").calibration.ece == 0

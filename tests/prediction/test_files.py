@@ -46,8 +46,8 @@ def test_npz_under_the_usual_names(tmp_path, name, target):
     [
         ({"scores": LOGITS}, FormatError, "no targets"),
         ({"targets": TARGETS}, FormatError, "no scores"),
-        ({"scores": LOGITS, "logits": LOGITS, "targets": TARGETS}, MismatchError, "which of them"),
-        ({"scores": LOGITS, "targets": TARGETS, "label": TARGETS}, MismatchError, "which of them"),
+        ({"scores": LOGITS, "logits": LOGITS, "targets": TARGETS}, MismatchError, "Keep one"),
+        ({"scores": LOGITS, "targets": TARGETS, "label": TARGETS}, MismatchError, "Keep one"),
         ({"scores": LOGITS, "targets": TARGETS, "query_id": TARGETS}, FormatError, "query_ids"),
     ],
 )

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from assay.errors import AssayError, FormatError, MismatchError, UsageError, ValueRangeError
-from assay.measures.classes import Confusion
 from assay.prediction import import_results
+from assay.prediction.classes import Confusion
 from assay.prediction.compat import CUTS, broken_laws
 
 GOOD = {

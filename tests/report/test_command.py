@@ -97,7 +97,7 @@ def test_one_run_and_json(assay, demo):
         (("-o", "report.pdf"), 2, "ends with .html, .md or .tex"),
         (("-o", "dense.run"), 2, "ends with .html, .md or .tex"),
         ((), 2, "--output"),
-        (("-o", "x.html", "--figure-format", "svg"), 2, "changes nothing without --figures"),
+        (("-o", "x.html", "--figure-format", "svg"), 2, "requires --figures"),
         (("-o", "x.html", "-b", "dnse"), 2, "Did you mean dense"),
         (("-o", "x.html", "-m", "nDGC@10"), 2, "nDCG"),
         (("-o", "dense.run/such/x.md"), 5, "is not a folder"),

@@ -10,7 +10,7 @@ from sklearn.metrics import accuracy_score, f1_score, precision_score, recall_sc
 
 import assay
 from assay import errors
-from assay.measures.classes import Confusion
+from assay.prediction.classes import Confusion
 from assay.scoring.evaluate import Stream
 
 

@@ -370,6 +370,8 @@ def test_stored_runs_are_taken_as_files_are(assay: Any, tmp_path: Path, monkeypa
     data = json.loads(assay("diff", "run:1", "run:2", "-k", 2, "--json").out)
     assert data["means"]["all"]["Overlap@2"]["mean"] == 0.5
     assert data["moved"][0]["appeared"] == ["c"]
+    limit = "is stored to rank 2: what is below is not compared"
+    assert data["remarks"] == [f"run:1 {limit}", f"run:2 {limit}"]
     assert "holds no documents" in assay("diff", "run:1", "run:3").err
     Path("assay.db").rename("other.db")
     named = assay("diff", "run:1", "run:2", "-k", 2, "--store", "other.db", "--json")

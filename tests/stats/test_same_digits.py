@@ -25,7 +25,6 @@ _VARYING = {
 _PROGRAM = """
 import json
 import numpy as np
-from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 import assay
 from assay.prediction import evaluate_confidence
 from assay.stats import interval
@@ -50,7 +49,7 @@ spans = [interval(values, method=m, resamples=200, bounds=(0, 1)) for m in metho
 out["intervals"] = [span.to_dict() for span in spans]
 result = evaluate_confidence(rng.normal(size=(50, 7)) * 3, rng.integers(0, 7, 50), kind="logits")
 out["confidence"] = {key: value for key, value in result.to_dict().items() if key != "made_by"}
-features = [name for name in __cpu_dispatch__ if __cpu_features__.get(name)]
+features = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
 print(json.dumps({"features": features, "out": out}))
 """
 

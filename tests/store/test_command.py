@@ -61,7 +61,7 @@ def test_nothing_is_stored_without_save(assay):
     for option in (["--dataset", "d"], ["--tag", "t"], ["--store", "s.db"]):
         answer = assay("eval", "run.txt", "-r", "qrels.txt", *option)
         assert answer.code == 2
-        assert f"{option[0]} changes nothing without --save" in answer.err
+        assert f"{option[0]} requires --save" in answer.err
 
 
 def test_passwords_are_not_stored(assay):
@@ -281,7 +281,7 @@ def test_list_and_its_filters(assay):
     assert "AP" in rows[0]
     assert len(rows) == 3
     nobody = assay("runs", "list", "--model", "nobody")
-    assert (nobody.code, nobody.err) == (0, "no such runs in assay.db\n")
+    assert (nobody.code, nobody.err) == (0, "No matching runs in assay.db.\n")
     assert assay("runs", "list", "--since", "never").code == 2
 
 

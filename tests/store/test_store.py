@@ -107,7 +107,7 @@ def test_chance_and_numbers_of_a_task(place):
     assert run.aggregate("AP").chance == run.aggregate("AP").ceiling == means["AP"]
     assert run.aggregate("F1(avg=macro)", average="classes").value == 0.25
     assert bare.means() == {"F1(avg=macro)": 0.25, "x": None}
-    with pytest.raises(UsageError, match="no such value"):
+    with pytest.raises(UsageError, match="no value of"):
         bare.aggregate("AP")
 
 

@@ -97,7 +97,7 @@ def test_stored_runs(tmp_path, capsys) -> None:
     assert main(["tasks", "--store", place, "--tag", "small", "--json", *FEW]) == 0
     assert [one["name"] for one in json.loads(capsys.readouterr().out)["tasks"]] == ["FiQA"]
     assert main(["tasks", "--store", place, "--tag", "absent"]) == 2
-    assert "no such finished run" in capsys.readouterr().err
+    assert "no matching finished run" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -235,9 +235,9 @@ class AnswerReader:
         places = map(self.data.doc_numbers.get, every, repeat(-1))
         numbers = np.fromiter(places, np.int64, len(every))
         if (unknown := numbers < 0).any():
-            others = [every[place] for place in np.flatnonzero(unknown).tolist()]
-            further = dict(zip(dict.fromkeys(others), count(len(there)), strict=False))
-            numbers[unknown] = [*map(further.__getitem__, others)]
+            foreign = [every[place] for place in np.flatnonzero(unknown).tolist()]
+            further = dict(zip(dict.fromkeys(foreign), count(len(there)), strict=False))
+            numbers[unknown] = [*map(further.__getitem__, foreign)]
             there = Ids.concat([there.as_text(), Ids.of(list(further), "doc")])
         return there, numbers
 

@@ -223,10 +223,10 @@ def make_request(
     consent = Consent.of(allow_code, allow_endpoints)
     said = {key: value for key, value in overrides.items() if value not in (None, ())}
     if "model" in said:
-        ours, others = split_systems(said["model"])
-        said["model"], stages = split_stages(ours)
+        specs, foreign = split_systems(said["model"])
+        said["model"], stages = split_stages(specs)
         said |= {"rerank": (*stages, *said.get("rerank", ()))} if stages else {}
-        said |= {"system": (*others, *said.get("system", ()))} if others else {}
+        said |= {"system": (*foreign, *said.get("system", ()))} if foreign else {}
     config = _with_stages(config)
     both = {**config, **said}
     if not both.get("corpus"):
@@ -399,9 +399,9 @@ def allow_systems(specs: list[str], params: Params, consent: Consent, place: str
 
 def allow_models(specs: list[str], params: Mapping[str, Any], consent: Consent, place: str) -> None:
     """Refuse models, with or without a second stage, without consent."""
-    ours, others = split_systems(specs)
-    allow_systems(others, params, consent, place)
-    models, stages = split_stages(ours)
+    models, systems = split_systems(specs)
+    allow_systems(systems, params, consent, place)
+    models, stages = split_stages(models)
     for spec in models:
         check_model(Model.parse(spec).spec, params, consent, place)
     allow_reranks(list(stages), params, consent, place)

@@ -28,11 +28,13 @@ if TYPE_CHECKING:
     from assay.io import collections, demo_collection, writers
     from assay.io.collections import Collection
     from assay.models import cache
+    from assay.search import demo_texts
 else:
     bench = OnDemand("assay.bench")
     cache = OnDemand("assay.models.cache")
     collections = OnDemand("assay.io.collections")
     demo_collection = OnDemand("assay.io.demo_collection")
+    demo_texts = OnDemand("assay.search.demo_texts")
     writers = OnDemand("assay.io.writers")
 
 
@@ -112,7 +114,7 @@ def command(*, folder: str, export: str | None, files: str | None) -> None:
     if files:
         walk_through(Path(files))
     elif export:
-        collection = demo_collection.stdlib_collection()
+        collection = demo_texts.stdlib_collection()
         collections.write_collection(collection, export)
         size = _describe_size(collection)
         output.write(f"{Path(export)}: {size}; fingerprint {collection.fingerprint}", None)
@@ -136,7 +138,7 @@ def _run_demo(folder: Path) -> None:
         raise StorageError(f"{folder} cannot be made: {error.strerror or error}.") from error
     labels: Any = {"dataset": "stdlib", "tags": ("demo",)}
     with saving_runs("bench", wanted=True, store=str(folder / "assay.db"), **labels) as saving:
-        collection = demo_collection.stdlib_collection()
+        collection = demo_texts.stdlib_collection()
         output.log(f"{collection.name}: {_describe_size(collection)}")
         output.log("")
         result = _run(collection, folder)
@@ -233,7 +235,7 @@ def search(text, k):
 
 def write_files(folder: Path, rng: Any) -> None:
     """Write documents, queries and judgments, notes, a bench.toml and a function that searches."""
-    texts = demo_collection.small_collection()
+    texts = demo_texts.small_collection()
     written = collections.write_collection(texts, folder)
     corpus = written.corpus.rename(folder / "docs.jsonl").read_text("utf-8").splitlines(True)
     written.qrels.rename(folder / "qrels.tsv")

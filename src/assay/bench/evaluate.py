@@ -183,7 +183,8 @@ def run_bench(
         check_match(judged, there, f"judged {what}", "the collection", allow=allow_mismatch)
     plan = BenchPlan.of(models, fusions, indexes, reranks, systems)
     for model in plan.models:  # before anything is encoded
-        searches.check_ragged(vector_kind(model.spec), model, plan.indexes)
+        if (kind := vector_kind(model.spec)) is not None:
+            searches.check_ragged(kind, model, plan.indexes)
     asking = Asking(concurrency, timeout, retries, failed)
     for system in plan.systems:
         make_doc_of(system.settings.get("doc_of", doc_of))  # before anything is asked

@@ -150,7 +150,7 @@ def rerank(
     cached = f", {pairs.n_cached:,} of them in the cache" if pairs.n_cached else ""
     total = pairs.n_pairs
     options.tell(plan.name, f"reranking {total:,} pairs{cached}", 0, total)
-    docs, scores, keys, best, of_units, kept = [], [], [], [], [], []
+    docs, scores, keys, best, of_units, scored = [], [], [], [], [], []
     ends = np.cumsum([len(row) for row in units]).tolist()
     for row, (values, numbers) in enumerate(_scored(pairs, units)):
         head, tops, best_chunks = _best_of(data.unit_doc[numbers], values, numbers)
@@ -163,7 +163,7 @@ def rerank(
         keys.append(row * len(data.doc_ids) + head)
         best.append(best_chunks)
         of_units.append(values)
-        kept.append(numbers)
+        scored.append(numbers)
         options.tell(plan.name, "reranking", ends[row], total)
     ranking = Ranking(
         data.query_ids,
@@ -182,7 +182,7 @@ def rerank(
     of_chunks = " chunks" if plan.count == "chunks" else ""
     chunks = ranked = None
     if options.unit_depth and data.chunked:
-        parts = offsets_of(list(map(len, kept))), np.concatenate(kept), np.concatenate(of_units)
+        parts = offsets_of(list(map(len, scored))), np.concatenate(scored), np.concatenate(of_units)
         ranked = rank_units(data, *parts).first(options.unit_depth)
     if first.chunks is not None:
         reranked = np.concatenate(keys), data.places[np.concatenate(best)]

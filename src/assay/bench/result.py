@@ -259,10 +259,10 @@ class BenchResult(Shown):
     def _families(self, bases: Mapping[str, str], settings: dict[str, Any]) -> list[Comparison]:
         families = []
         for model in self.systems:
-            others = [other for other in self.systems if bases.get(other.name) == model.name]
-            if others:
-                names = [system.name for system in (model, *others)]
-                scores = (model.scores, *(other.scores for other in others))
+            variants = [other for other in self.systems if bases.get(other.name) == model.name]
+            if variants:
+                names = [system.name for system in (model, *variants)]
+                scores = (model.scores, *(other.scores for other in variants))
                 families.append(compare(*scores, names=names, baseline=names[0], **settings))
         return families
 
@@ -365,9 +365,9 @@ class BenchResult(Shown):
         last[0] = Cell("chance")
         last[columns.index(first)] = Cell(board.chance_on(first), "fraction")
         for measure in further:
-            others = {other.name: other for other in board.standings_on(measure)}
+            others_by_name = {other.name: other for other in board.standings_on(measure)}
             for row, standing in zip(rows, standings, strict=True):
-                other = others[standing.name]
+                other = others_by_name[standing.name]
                 row.append(Cell(other.mean.estimate, "fraction", other.leads))
             last.append(Cell(board.chance_on(measure), "fraction"))
         return Table((*columns, *further), tuple(map(tuple, [*rows, last])))
@@ -699,7 +699,9 @@ def _describe_search(result: BenchResult) -> Iterator[str]:
     first = f"The first {result.depth:,} documents of each query count"
     metrics = {s.name: s.ranking.settings.get("metric", "") for s in result.systems}
     single = {name: metric for name, metric in metrics.items() if metric and ";" not in metric}
-    others = [f", {name} by {metric}" for name, metric in single.items() if metric != result.metric]
+    endings = [
+        f", {name} by {metric}" for name, metric in single.items() if metric != result.metric
+    ]
     cutting, best = "", result.aggregation.best
     scored = "their best chunk" if best == 1 else f"the sum of their {best} best chunks"
     rules = {system.chunking.rule for system in result.systems if system.chunking}
@@ -707,7 +709,7 @@ def _describe_search(result: BenchResult) -> Iterator[str]:
         cutting = f" Documents are cut by {result.chunk}; the judgments name chunks."
     elif rules:
         cutting = f" Documents are cut by {' or '.join(sorted(rules))} and scored by {scored}."
-    yield f"{first}; vectors by {result.metric}{''.join(others)}.{cutting}"
+    yield f"{first}; vectors by {result.metric}{''.join(endings)}.{cutting}"
     if served := [s for s in result.systems if s.result.costs.serving is not None]:
         serving: Any = served[0].result.costs.serving
         yield (

@@ -272,8 +272,8 @@ class ModelSearch:
             self._maker = _text_model(model, options)
         if self.kind != "dense":
             check_ragged(self.kind, model)
-            own = "maxsim" if self.kind == "tokens" else self._maker.metric or "dot"
-            self._options = replace(options, metric=cast("Any", model.metric or own))
+            usual = "maxsim" if self.kind == "tokens" else self._maker.metric or "dot"
+            self._options = replace(options, metric=cast("Any", model.metric or usual))
 
     @property
     def kind(self) -> ragged.VectorKind:
@@ -443,6 +443,7 @@ class ModelSearch:
     def _search_codes(self, encoded: EncodedTexts, codes: str) -> SearchResult:
         """Search the codes of the vectors exactly; bits by Hamming distance."""
         name, options = self.model.name, self._options
+        check_ragged(self.kind, self.model)
         usable, asking = encoded.usable, _asking(name, encoded)
         options.tell(name, "building", 0, None)
         with Timer() as timer, of_collection():

@@ -99,7 +99,9 @@ _RERANK: Final = (
     Setting("name", "Its name in results."),
     Setting("of", "Name of the model or fusion that retrieves."),
     Setting(
-        "spec", "What puts them in order: py:MODULE:FUNCTION, st:MODEL, onnx:FOLDER, rerank:URL."
+        "spec",
+        "What puts them in order: py:MODULE:FUNCTION, st:MODEL, onnx:FOLDER, rerank:URL, "
+        "maxsim:MODEL.",
     ),
     Setting("depth", "Number of documents of each query to rerank; 100 by default.", WHOLE),
     Setting("count", "What depth counts.", one_of(["documents", "chunks"]), "documents"),

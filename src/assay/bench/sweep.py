@@ -87,8 +87,8 @@ class Sweep:
     def _set(self, spec: str, value: str) -> str:
         """Return the spec of an index with another value of the option."""
         base, _, query = spec.partition("?")
-        others = [part for part in query.split("&") if part.partition("=")[0] != self.option]
-        return f"{base}?{'&'.join([*filter(None, others), f'{self.option}={value}'])}"
+        parts = [part for part in query.split("&") if part.partition("=")[0] != self.option]
+        return f"{base}?{'&'.join([*filter(None, parts), f'{self.option}={value}'])}"
 
 
 def _check_number(n: int, what: str) -> None:
@@ -277,12 +277,12 @@ def choose_point(
     groups = [None if clusters is None else unit[half] for half in (chooses, ~chooses)]
     means = values[:, chooses].mean(axis=1)
     best = int(np.argmax(means))
-    others = [i for i in range(len(values)) if i != best]
+    rivals = [i for i in range(len(values)) if i != best]
     how: dict[str, Any] = {"resamples": resamples, "seed": seed}
     joint = compare_jointly(
-        values[:, chooses], [(i, best) for i in others], clusters=groups[0], level=level, **how
+        values[:, chooses], [(i, best) for i in rivals], clusters=groups[0], level=level, **how
     )
-    worse = {i for i, p in zip(others, joint.p, strict=True) if p <= level}
+    worse = {i for i, p in zip(rivals, joint.p, strict=True) if p <= level}
     candidates = [i for i in range(len(values)) if i not in worse]
     choice = min(candidates, key=lambda i: (costs[i], -means[i]))
     held = values[:, ~chooses]

@@ -92,10 +92,9 @@ def command(
         "--by and --per-query make two tables; ask for one, or for --json.": by
         and per_query
         and not as_json,
-        "--chance needs --n-docs, the number of documents in the collection.": chance_wanted
+        "--chance requires --n-docs, the number of documents in the collection.": chance_wanted
         and n_docs is None,
-        "--n-docs changes nothing without --chance. Add it.": n_docs is not None
-        and not chance_wanted,
+        "--n-docs requires --chance.": n_docs is not None and not chance_wanted,
         "--chance goes with means over all queries, not --by or --per-query.": chance_wanted
         and (by or per_query)
         and not as_json,

@@ -67,8 +67,7 @@ def _refuse_dash(path: str) -> None:
     """Refuse `-`, which is standard input elsewhere; few who type it want a file of that name."""
     if path == "-":
         raise click.UsageError(
-            "'-' is no place to write to. Name a file ('./-' if it is to have this name); a result "
-            "is printed where -o is left out."
+            "Cannot write to '-'. Omit -o to print a result; './-' is a file of that name."
         )
 
 
@@ -534,4 +533,4 @@ def allow_cluster(
 def refuse_idle_workers(where: str | None, workers: int | None) -> None:
     """Reject --workers without --cluster."""
     if where is None and workers is not None:
-        raise click.UsageError("--workers changes nothing without --cluster. Add it.")
+        raise click.UsageError("--workers requires --cluster.")

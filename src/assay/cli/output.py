@@ -32,6 +32,8 @@ from assay.tables.table import (
     Words,
     as_csv,
     brief_page,
+    column_widths,
+    drop_optional,
     latex_page,
     markdown_page,
     text_page,
@@ -270,7 +272,8 @@ def emit(
     `command` is what JSON calls the running command, if not by its own name. On a terminal, text
     is coloured and fitted to the width: by `terminal`, for results with a layout of their own.
     `remarks` that the result does not hold itself stand in its text, and beside other formats.
-    On stdout, text is what fits on a screen, unless the result is not `brief` or --full is given.
+    On stdout, text is what fits on a screen and into its width, unless the result is not `brief`
+    or --full is given.
     """
     clear_progress()
     whole = file is not None or is_full() or not brief
@@ -285,7 +288,8 @@ def emit(
         else:
             print_page(page)
     elif page is not None:
-        write(text_page([part for part in page if _role(part) != "next"]), file)
+        shown = [part for part in page if _role(part) != "next"]
+        write(text_page(shown if whole else fit_tables(shown)), file)
     elif format == "json":
         name = command or click.get_current_context().command_path.partition(" ")[2]
         write(as_json({"command": name, **result.to_dict(), **_made_by()}), file)
@@ -293,6 +297,17 @@ def emit(
         if FORMATS[format].of == "table":
             narrate_all(getattr(result, "remarks", ()))
         write(FORMATS[format].lay_out(result), file)
+
+
+def fit_tables(page: Page) -> Page:
+    """Return the page without the optional columns that are beyond the width (80, or COLUMNS)."""
+    from shutil import get_terminal_size
+
+    width = get_terminal_size().columns
+    return [
+        drop_optional(part, width, column_widths(part)) if isinstance(part, Table) else part
+        for part in page
+    ]
 
 
 def is_full() -> bool:
@@ -560,7 +575,7 @@ def saving_runs(
     values = {"--store": store and unread, "--dataset": dataset, "--tag": tags}
     if not wanted:
         if idle := next((option for option, value in values.items() if value), None):
-            raise click.UsageError(f"{idle} changes nothing without --save. Add it.")
+            raise click.UsageError(f"{idle} requires --save.")
         yield Saving()
         return
     with find_hook("open_store")(store) as opened:

@@ -12,7 +12,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from assay.core.text import printable
-from assay.tables.table import Table, columns_of, explain_bold
+from assay.tables.table import Table, column_widths, columns_of, drop_optional, explain_bold
 
 if TYPE_CHECKING:
     from assay.inspect.check import CheckReport
@@ -43,15 +43,9 @@ def _rich(table: Table) -> RichTable:
     return grid
 
 
-def _widths(table: Table) -> list[int]:
-    grid = [[printable(name) for name in table.columns]]
-    grid += [[cell.text for cell in row] for row in table.rows]
-    return [max(cell_len(line[i]) for line in grid) for i in range(len(table.columns))]
-
-
 def _split_columns(table: Table, width: int) -> Iterator[Table]:
     """Yield blocks of columns that fit; each repeats the text columns in front."""
-    widths = _widths(table)
+    widths = column_widths(table, cell_len)
     front = next((i for i, left in enumerate(table.left) if not left), len(widths))
     fixed = list(range(front))
     used = start = sum(widths[i] + _GAP for i in fixed) - 1
@@ -70,7 +64,8 @@ def print_page(page: Page) -> None:
     console = Console(highlight=False, markup=False, emoji=False)
     for part in explain_bold(page):
         if isinstance(part, Table):
-            print_blocks(console, _drop_optional(part, console.width))
+            widths = column_widths(part, cell_len)
+            print_blocks(console, drop_optional(part, console.width, widths, _GAP))
         elif part.role == "signature":
             print_signature(console, part.text)
         elif part.text:
@@ -81,16 +76,6 @@ def print_page(page: Page) -> None:
 
 
 _STYLES = {"verdict": "bold", "numbers": "", "remark": "yellow", "next": "cyan"}
-
-
-def _drop_optional(table: Table, width: int) -> Table:
-    """Drop the optional columns that do not fit."""
-    n_columns = len(table.columns)
-    while n_columns > len(table.columns) - table.n_optional:
-        if sum(_widths(table)[:n_columns]) + _GAP * n_columns - 1 <= width:
-            break
-        n_columns -= 1
-    return columns_of(table, range(n_columns))
 
 
 SEVERITY_STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}

@@ -195,7 +195,7 @@ def _refuse_contradictions(settings: dict[str, Any], *, save: bool) -> None:
     if settings["dry_run"] and settings["recall_of"] is not None:
         raise click.UsageError("--dry-run and --recall-of exclude each other.")
     if settings["seed"] is not None and not sampled:
-        raise click.UsageError("--seed changes nothing without --sample. Add it.")
+        raise click.UsageError("--seed requires --sample.")
     if settings["qrels"] is None and (save or settings["measures"]):
         raise click.UsageError("--save and -m go with --qrels, against which the run is scored.")
     if settings["prepare"] and _is_sharded(settings):

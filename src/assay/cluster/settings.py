@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from assay.cli.progress import reserve_stdout
 from assay.cluster.executors import Executor, SerialExecutor, ThreadExecutor
 from assay.cluster.ray import RayExecutor
 from assay.core import checks
@@ -160,8 +161,6 @@ def open_cluster(
     elif where == "threads":
         executor = ThreadExecutor(workers)
     else:
-        from assay.cli.progress import reserve_stdout
-
         with reserve_stdout(), RayExecutor(where, workers=workers) as executor:
             yield Cluster(executor, **how)
         return

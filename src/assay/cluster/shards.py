@@ -48,7 +48,7 @@ from assay.errors import (
     StorageError,
     UsageError,
 )
-from assay.io.arrays import NpyRows, read_ids, read_vectors
+from assay.io.arrays import NpyRows, load_npz, read_ids, read_vectors
 from assay.io.columns import read_columns
 from assay.io.fingerprints import digest_of_file
 from assay.io.plain_data import parse_json
@@ -252,7 +252,16 @@ def _read_arrays(path: str, key: str | None) -> ShardContent:
 
 
 def _read_sparse(path: str, key: str | None) -> ShardContent:
-    """Read sparse rows; terms with names may be others in each shard, so their number is not."""
+    """Read sparse rows; terms with names may be others in each shard, so their number is not.
+
+    Of .npz only shape and ids are read: the rows are read by the search that needs them.
+    """
+    if path.lower().endswith(".npz"):
+        head = load_npz(path, ("shape", "ids"))
+        shape, names = head.get("shape", np.zeros(0)), head.get("ids")
+        if shape.shape == (2,) and shape.dtype.kind in "iu" and (shape > 0).all():
+            ids = None if names is None else Ids.of(names, what="doc")
+            return ShardContent(path, (int(shape[0]), int(shape[1])), ids)
     rows, ids = read_sparse_file(path)
     return ShardContent(rows, (len(rows), rows.width if rows.names is None else 1), ids)
 

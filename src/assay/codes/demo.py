@@ -11,9 +11,9 @@ import numpy as np
 
 from assay.arrays import Floats
 from assay.io.collections import Collection
-from assay.io.demo_collection import small_collection, stdlib_collection
 from assay.io.streams import atomic_write
 from assay.io.writers import write_qrels
+from assay.search.demo_texts import small_collection, stdlib_collection
 
 N_QUERIES, DIMENSIONS = 300, 128
 _FEWEST: Final = 2  # documents that a word stands in, to count

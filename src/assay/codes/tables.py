@@ -95,7 +95,7 @@ def _title(report: CodesReport) -> str:
     again = f"; the first {settings.rerank} of codes re-ranked by float" if settings.rerank else ""
     if settings.oversample:
         times = ", ".join(f"×{factor}" for factor in settings.oversample)
-        again = f"; {times}: the first so many times {settings.k[-1]} documents re-ranked by float"
+        again = f"; {times}: that many times {settings.k[-1]} documents re-ranked by float"
     docs = "other documents" if settings.exclude_self else "documents"
     return (
         f"{report.n_queries} queries, {report.n_docs} {docs} to find, {settings.metric}; "
@@ -245,7 +245,7 @@ def cost_table(report: CodesReport) -> Table:
     columns = ("code", "bits", "bytes", "times smaller", "encoding (s)", "search (ms per query)")
     table = table_of((*columns, "codebook bytes"), rows)
     learnt = any(code.cost.codebook_bytes for code in report.codes)
-    return table if learnt else columns_of(table, range(len(columns)))
+    return replace(table, n_optional=1) if learnt else columns_of(table, range(len(columns)))
 
 
 _OF_TIES: Final = ("by_index", "best", "worst", "tied_share")

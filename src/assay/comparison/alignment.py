@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Floats, Ints
-from assay.core.checks import as_list
+from assay.core.checks import as_list, require
 from assay.core.conventions import Conventions
 from assay.core.hits import Hits
 from assay.core.ids import Ids
@@ -73,8 +73,8 @@ def align(
     labels = _check_names(names, len(systems))
     shared, left_out = _choose_measures(systems, measures, labels)
     for what, column in (("by", by), ("slices", slices)):
-        if column is not None and not isinstance(column, str):
-            raise UsageError(f"{what} is the name of one group column, a text; found {column!r}.")
+        if column is not None:
+            require(column, str, what, "the name of one group column, a text")
     answered = [answered_queries(scores) for scores in systems]
     rows = _shared_rows(systems, answered, labels)
     values = np.stack(
@@ -301,8 +301,7 @@ def _remarks(
 
 def cluster_labels(scores: Scores, clusters: str) -> NDArray[Any] | None:
     """Return the group of each query in the column `clusters`; None without a column."""
-    if not isinstance(clusters, str):
-        raise UsageError(f"clusters is the name of one group column, a text; found {clusters!r}.")
+    require(clusters, str, "clusters", "the name of one group column, a text")
     if not clusters:
         return None
     if clusters not in scores.groups:

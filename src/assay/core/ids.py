@@ -517,7 +517,7 @@ def _flaw(value: str) -> str | None:
     if not value:
         return "an id cannot be empty. Give every row an id"
     if any(character in _FORBIDDEN for character in value):
-        return "an id cannot hold white space or NUL. Replace them, for example by '_'"
+        return "an id cannot hold white space or NUL. Pass ids, not texts, or replace them by '_'"
     if any("\ud800" <= character <= "\udfff" for character in value):
         return "it holds half a character (a lone surrogate). Decode the ids as UTF-8"
     return None

@@ -78,10 +78,7 @@ def open_door(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     def list_attributes() -> list[str]:
-        return sorted({*read_homes(), *filter(_is_dunder, vars(import_module(package)))})
+        attributes = vars(import_module(package))
+        return sorted({*read_homes(), *(name for name in attributes if name.startswith("__"))})
 
     return find_attribute, list_attributes
-
-
-def _is_dunder(name: str) -> bool:
-    return name.startswith("__")

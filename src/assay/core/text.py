@@ -147,12 +147,8 @@ def mask_secrets(text: str, key: str = "") -> str:
         text = re.sub(spaced, "***", text, flags=re.IGNORECASE)
     flags = re.IGNORECASE | re.DOTALL | re.VERBOSE
     text = re.sub(_QUERY, r"\1***", text, flags=flags)
-    return re.sub(_SECRET, _mask, text, flags=flags)  # compiled when it is first needed
-
-
-def _mask(match: re.Match[str]) -> str:
-    parts = match.groupdict(default="")
-    return f"{parts['user']}{parts['name']}{parts['sign']}{parts['bearer']}***"
+    masked = r"\g<user>\g<name>\g<sign>\g<bearer>***"
+    return re.sub(_SECRET, masked, text, flags=flags)  # compiled when it is first needed
 
 
 def guard_formula(text: str) -> str:

@@ -479,7 +479,7 @@ def read_prototypes(
 
     Args:
         embeddings: File of ready embeddings.
-        key: Their array, where the file is a .npz.
+        key: Array name in the file (.npz).
         labels: File of their labels, unless the .npz holds them.
         metadata: JSON with descriptions of the labels.
         dataset: Dataset in the metadata.

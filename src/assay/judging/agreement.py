@@ -380,12 +380,12 @@ def _alphas(
 
 
 class _Draws:
-    """Resamples of queries, the same for every number."""
+    """Resamples of queries, the same for every number: how often each holds which query."""
 
     def __init__(self, places: Mapping[str, int], resamples: int, seed: int) -> None:
         self.places = places
         n = len(places)
-        self._counts = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), resamples)
+        self.counts = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), resamples)
 
     def table(self, scale: Floats, entries: Sequence[tuple[Pair, float, float, float]]) -> Floats:
         """Return tables of counts, one for each query."""
@@ -401,7 +401,7 @@ class _Draws:
         estimate, n = statistic(tables.sum(0)), len(self.places)
         if np.count_nonzero(tables.any(axis=(1, 2))) < _FEWEST_QUERIES:
             return Interval(estimate, math.nan, math.nan, 0.95, "percentile", n)
-        flat = self._counts @ tables.reshape(n, -1)
+        flat = self.counts @ tables.reshape(n, -1)
         values = np.array([statistic(row.reshape(tables.shape[1:])) for row in flat])
         return self.percentile(estimate, values)
 
@@ -409,13 +409,8 @@ class _Draws:
         """Return the middle 95 % of the resampled values that are defined."""
         defined = values[~np.isnan(values)]
         ends = np.quantile(defined, [0.025, 0.975]) if len(defined) else (math.nan, math.nan)
-        n, drawn = len(self.places), len(self._counts)
+        n, drawn = len(self.places), len(self.counts)
         return Interval(estimate, float(ends[0]), float(ends[1]), 0.95, "percentile", n, drawn)
-
-    def resample(self, rows: Floats) -> Floats:
-        """Return sums over queries in each resample: resamples × columns."""
-        sums: Floats = self._counts @ rows
-        return sums
 
 
 def _of_systems(
@@ -424,25 +419,20 @@ def _of_systems(
     """Return signed errors on documents that one system alone retrieved, and orders of systems."""
     linear = parse_linear(measure)
     weighed = weigh_systems([as_ranking(run, RULES) for run in runs.values()], linear)
-    queries, docs = weighed.query_ids.to_list(), weighed.doc_ids.to_list()
-    names = list(runs)
-    n = len(draws.places)
-    errors = np.zeros((n, 2 * len(names)))
-    means = np.zeros((n, 2, len(names)))
-    rows = zip(weighed.queries.tolist(), weighed.docs.tolist(), weighed.weights, strict=True)
-    for query, doc, weights in rows:
-        pair = (str(queries[query]), str(docs[doc]))
-        if pair not in truth or pair not in other:
-            continue
-        row = draws.places[pair[0]]
-        gains = linear.gains([truth[pair], other[pair]])
-        means[row] += gains[:, None] * weights
-        alone = np.flatnonzero(weights)
-        if len(alone) == 1:
-            errors[row, alone[0]] += gains[1] - gains[0]
-            errors[row, len(names) + alone[0]] += 1
+    names, n = list(runs), len(draws.places)
+    queries, docs = (list(map(str, ids)) for ids in (weighed.query_ids, weighed.doc_ids))
+    places = zip(weighed.queries.tolist(), weighed.docs.tolist(), strict=True)
+    pairs = [(queries[query], docs[doc]) for query, doc in places]
+    both = [at for at, pair in enumerate(pairs) if pair in truth and pair in other]
+    rows = np.array([draws.places[pairs[at][0]] for at in both], np.int64)
+    weights = weighed.weights[both]
+    gains = linear.gains([(truth[pairs[at]], other[pairs[at]]) for at in both]).reshape(-1, 2)
+    means, errors = np.zeros((n, 2, len(names))), np.zeros((n, 2 * len(names)))
+    np.add.at(means, rows, gains[:, :, None] * weights[:, None, :])
+    alone = (weights != 0) & (np.count_nonzero(weights, axis=1) == 1)[:, None]
+    np.add.at(errors, rows, np.hstack([np.diff(gains) * alone, alone]))
     few = n < _FEWEST_QUERIES
-    total, drawn = errors.sum(0), draws.resample(errors)
+    total, drawn = errors.sum(0), draws.counts @ errors
     systems = {}
     for at, name in enumerate(names):
         count = total[len(names) + at]
@@ -456,7 +446,7 @@ def _of_systems(
         return systems, {}
     flat = means.reshape(n, -1)
     orders = {"τ": tau, "τ_AP": _tau_ap_of_means}
-    sums = [part.reshape(2, -1) for part in (flat.sum(0), *draws.resample(flat))]
+    sums = [part.reshape(2, -1) for part in (flat.sum(0), *(draws.counts @ flat))]
     order = {}
     for name, statistic in orders.items():
         values = np.array([statistic(*part) for part in sums])

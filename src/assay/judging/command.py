@@ -42,7 +42,6 @@ _texts_options = add_options(
     in_input("--guidelines FILE", reads=True, help=_GRADES),
 )
 _writes: Final[dict[str, Any]] = {"type": options.output_file, "writes": True}
-_LOG: Final = "Log of labels to add to. [POOL.labels.jsonl]"
 _measure_option = in_measures(
     "-m", "--measure NAME", shown="DCG@10", help="P@k, DCG@k or RBP, whose weights decide."
 )
@@ -90,9 +89,14 @@ def _named(runs: tuple[str, ...]) -> dict[str, Any]:
                     )
                 rows = {q: [d.doc for d in part.results] for q, part in run.all_results().items()}
                 named[f"{run.name} #{run.id}" if run.name in named else run.name] = rows
-                n = max(map(len, rows.values()), default=0)
-                output.log(f"run {run.id}: the first {n} documents of each query are stored")
     return named
+
+
+def _stored_limits(named: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return a remark for each stored run: what it lacks counts as not retrieved."""
+    lists = [(name, rows.values()) for name, rows in named.items() if isinstance(rows, dict)]
+    lengths = [(name, max(map(len, docs), default=0)) for name, docs in lists]
+    return tuple(f"{name}: the first {n} documents of each query are stored" for name, n in lengths)
 
 
 def _runs_in(path: str) -> list[str]:
@@ -110,10 +114,6 @@ def _refuse_typed(problem: str, names: Iterable[str]) -> None:
     for parameter in click.get_current_context().command.params:
         if parameter.name in names and options.is_typed(str(parameter.name)):
             raise click.UsageError(f"{parameter.opts[-1]} {problem}.")
-
-
-def _emit(result: Any, json_wanted: bool) -> None:
-    output.emit(result, "json" if json_wanted else "text", None)
 
 
 # assay pool
@@ -134,14 +134,7 @@ def _emit(result: Any, json_wanted: bool) -> None:
 @options.seed_option_for("Seed of the draw.")
 @options.json_option
 def pool_command(
-    *,
-    runs: Any,
-    target: str,
-    scale: str,
-    sure: Any,
-    extend: Any,
-    json_wanted: bool,
-    **settings: Any,
+    *, runs: Any, target: str, sure: Any, extend: Any, json_wanted: bool, **settings: Any
 ) -> None:
     """Choose the pairs of query and document to label.
 
@@ -161,21 +154,22 @@ def pool_command(
     del settings["store"]
     if extend is not None:
         _refuse_typed("does not go with --extend: that pool decides", ("seed", "scale"))
-    settings["scale"] = _parse_scale(scale)
+    settings["scale"] = _parse_scale(settings["scale"])
     settings["extend"] = None if extend is None else judging.read_pool(extend)
     doubt = None if sure is None else judging.read_labels(sure, kind="machine").uncertainty()
     if doubt == {}:
-        raise UsageError(
-            f"{sure} states no confidence, so it cannot change the draw. Omit --machine-labels, or "
-            "use a judge that returns (grade, confidence)."
-        )
-    result = judging.make_pool(_named(runs), uncertainty=doubt, **settings)
+        raise UsageError(f"{sure} states no confidence. Omit --machine-labels, which needs one.")
+    named = _named(runs)
+    for limit in _stored_limits(named):
+        output.log(limit)
+    result = judging.make_pool(named, uncertainty=doubt, **settings)
     result.write(target)
     n, drawn, n_queries = len(result), result.n_drawn, len(result.query_ids)
     words = f"{drawn:,} of {n:,} pairs to label ({drawn / n:.0%}), {n_queries:,} queries"
     sizes = {"pairs": n, "drawn": drawn, "queries": n_queries}
     data = {"file": target, "digest": result.digest, **sizes, "settings": dict(result.settings)}
-    _emit(output.TextResult(f"{words}. Next: assay label {target}", data), json_wanted)
+    summary = output.TextResult(f"{words}. Next: assay label {target}", data)
+    output.emit(summary, "json" if json_wanted else "text", None)
 
 
 def _parse_scale(text: str) -> list[int]:
@@ -192,7 +186,7 @@ def _parse_scale(text: str) -> list[int]:
 @click.command("label", cls=Command)
 @argument("pool_file", metavar="POOL", reads=True)
 @_texts_options
-@in_result("--labels FILE", "log", help=_LOG, **_writes)
+@in_result("--labels FILE", "log", help="Log of labels to add to. [POOL.labels.jsonl]", **_writes)
 @in_input("--by NAME", default="", help="Name of the labeller. [the page asks]")
 @_runs_option
 @in_input("--terminal", is_flag=True, help="Label in the terminal, not on a page.")
@@ -233,16 +227,17 @@ def label_command(**settings: Any) -> None:
         book.append(*(replace(label, pool=opened.digest) for label in added.labels))
         output.log(f"{len(added):,} labels of {at.imported} are in {book.path}")
         return
-    shown = _read_texts(at.queries, at.docs)
+    label_texts = _read_texts(at.queries, at.docs)
     if at.export is not None:
         labelled = book.read().check(opened, str(book.path))
         pairs = {
-            (q, d): (shown.queries.get(q, ""), shown.docs.get(d, "")) for q, d in labelled.by_pair()
+            (q, d): (label_texts.queries.get(q, ""), label_texts.docs.get(d, ""))
+            for q, d in labelled.by_pair()
         }
         judging.write_labels(labelled, at.export, format=at.named or "csv", texts=pairs)
         output.log(f"{len(labelled):,} labels are in {at.export}")
         return
-    open_session = partial(judging.LabelSession, opened, book, texts=shown, twice=at.twice)
+    open_session = partial(judging.LabelSession, opened, book, texts=label_texts, twice=at.twice)
     meaning = _read_guidelines(at.guidelines)
     state = judging.session.LabelStatus(_named(at.runs), opened, book)
     if at.terminal:
@@ -327,7 +322,7 @@ def judge_command(
     """
     if queries is None or docs is None:
         raise click.UsageError("A judge reads texts: give --queries and --docs.")
-    opened, shown = judging.read_pool(pool_file), _read_texts(queries, docs)
+    opened, label_texts = judging.read_pool(pool_file), _read_texts(queries, docs)
     prompt, heat = settings.pop("prompt"), settings.pop("temperature")
     if prompt:
         settings["prompt"] = streams.read_text(prompt)
@@ -335,8 +330,8 @@ def judge_command(
     with reserve_stdout():
         settings |= _open_model(model, settings, temperature=None if heat < 0 else heat)
         log = judging.LabelLog(settings.pop("log"))
-        result = judging.judge_pool(opened, shown, log, **settings)
-    _emit(result, json_wanted)
+        report = judging.judge_pool(opened, label_texts, log, **settings)
+    output.emit(report, "json" if json_wanted else "text", None)
 
 
 # assay agreement
@@ -378,7 +373,9 @@ def agreement_command(
 
         settings["topics"] = columns.read_groups(by, Ids.of(queries, "query"))[1]
     settings["resamples"] = min(settings["resamples"], 2000)
-    report = judging.measure_agreement(people, runs=_named(runs), **settings)
+    named = _named(runs)
+    report = judging.measure_agreement(people, runs=named, **settings)
+    report = replace(report, remarks=(*report.remarks, *_stored_limits(named)))
     saving.save(report.records(), *files, *runs, options.group_file(by))
     output.emit(report, layout, file)
 
@@ -424,9 +421,8 @@ def queries_command(
     output.refuse_input(target, source, settings["prompt"])
     output.refuse_same_file(target, qrels, settings["cache"])
     of_log = {key: settings.pop(key) for key in ("column", "strata", "uniform")}
-    model, kinds, prompt, json_wanted = map(
-        settings.pop, ("model", "kinds", "prompt", "json_wanted")
-    )
+    names = ("model", "kinds", "prompt", "json_wanted")
+    model, kinds, prompt, json_wanted = map(settings.pop, names)
     if is_log:
         _refuse_typed("does not go with --log", (*_OF_DOCS, *_OF_MODEL))
     else:
@@ -450,7 +446,7 @@ def queries_command(
         if prices and any(result.tokens):
             _tell_cost(prices, "", *result.tokens)
     result.write(target, qrels)
-    _emit(result, json_wanted)
+    output.emit(result, "json" if json_wanted else "text", None)
 
 
 # assay eval and assay compare
@@ -503,6 +499,7 @@ def estimate_labels(
         level=settings.get("level", 0.05),
         **{key: settings[key] for key in ("measures", "rel", "within")},
     )
+    result = replace(result, remarks=(*result.remarks, *_stored_limits(runs)))
     files = {"pool": pool_file, "labels": labels_file, "machine_labels": machine_file}
     records = [record.replace(config=files) for record in result.records()]
     settings["saving"].save(records, *settings["runs"], *files.values())

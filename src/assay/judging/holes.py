@@ -512,11 +512,10 @@ def bound_systems(
     for a, b in pairs:
         if a == b:
             ends, near = _bound_alone(lists[a], measure), lists[a].before_cutoff(measure)
-            mean = _bound_means(*ends, measure.definition.aggregate, near)
-            yield PairBounds(**vars(mean), a=a, measure=str(measure))
+            bounds = _bound_means(*ends, measure.definition.aggregate, near)
         else:
-            difference = _bound_difference(lists[a], lists[b], measure, math.nan)[0]
-            yield PairBounds(**vars(difference), a=a, b=b, measure=str(measure))
+            bounds = _bound_difference(lists[a], lists[b], measure, math.nan)[0]
+        yield PairBounds(**vars(bounds), a=a, b=b if a != b else "", measure=str(measure))
 
 
 def _bound_means(

@@ -424,27 +424,25 @@ def write_labels(
         write_labels(labels, "qrels.txt", format="trec")
     """
     lines: Iterable[str]
-    if format in ("trec", "csv", "log"):
-        lines = {"trec": _trec_lines, "csv": _csv_lines, "log": _log_lines}[format](labels)
+    if format == "log":
+        lines = map(_as_line, labels.labels)
+    elif format in ("trec", "csv"):
+        lines = _trec_lines(labels) if format == "trec" else _csv_lines(labels)
     else:
         shape: Any = _label_studio_task if format == "label-studio" else _argilla_record
-        shown = texts or {}
+        texts = texts or {}
         records = [
-            shape(pair, *_by_kind(acts), *shown.get(pair, pair))
+            shape(
+                pair,
+                *([act for act in acts if act.kind == kind] for kind in KINDS),
+                *texts.get(pair, pair),
+            )
             for pair, acts in labels.by_pair().items()
         ]
         whole = format == "label-studio"
         lines = [json.dumps(records, indent=1)] if whole else map(json.dumps, records)
     with atomic_write(path) as file:
         file.write("".join(f"{line}\n" for line in lines).encode())
-
-
-def _log_lines(labels: LabelSet) -> Iterable[str]:
-    return map(_as_line, labels.labels)
-
-
-def _by_kind(acts: list[Label]) -> tuple[list[Label], ...]:
-    return tuple([act for act in acts if act.kind == kind] for kind in KINDS)
 
 
 def _trec_lines(labels: LabelSet) -> Iterator[str]:

@@ -121,7 +121,7 @@ class LabelSession:
         self._shared = {pair for pair, both in zip(self._queue, shared, strict=True) if both}
         self._mine: dict[Pair, Label] = {}
         self._history: list[Pair] = []
-        self._others: dict[Pair, set[str]] = {}
+        self._labellers: dict[Pair, set[str]] = {}
         self._labelled: dict[bool, set[Pair]] = {True: set(), False: set()}  # by me, by anybody
         self._next = 0
         self._began = time.monotonic()
@@ -139,11 +139,11 @@ class LabelSession:
                 if act.state == "undo":
                     self._next = 0
             elif act.kind == "human":
-                others = self._others.setdefault(pair, set())
-                (others.add if act.state == "label" else others.discard)(act.by)
+                labellers = self._labellers.setdefault(pair, set())
+                (labellers.add if act.state == "label" else labellers.discard)(act.by)
             mine = pair in self._mine and self._mine[pair].state == "label"
             for by_me, pairs in self._labelled.items():
-                labelled = mine or (not by_me and bool(self._others.get(pair)))
+                labelled = mine or (not by_me and bool(self._labellers.get(pair)))
                 (pairs.add if labelled else pairs.discard)(pair)
 
     def next_pair(self) -> Pair | None:
@@ -161,7 +161,7 @@ class LabelSession:
 
     def _is_done(self, pair: Pair) -> bool:
         """Tell whether others have labelled a pair as often as it takes."""
-        return len(self._others.get(pair, ())) >= (2 if pair in self._shared else 1)
+        return len(self._labellers.get(pair, ())) >= (2 if pair in self._shared else 1)
 
     def record(
         self,
@@ -341,10 +341,10 @@ def _describe(data: dict[str, Any], meaning: Mapping[int, str], *, whole: bool) 
     for heading, pieces in (("Best passage", data["passage"]), ("Document", data["text"])):
         if pieces:
             lines = _wrap(pieces, min(shutil.get_terminal_size().columns, 100))
-            shown = lines if whole else lines[:_LINES]
-            yield from (f"{heading}:", *(f"  {line}" for line in shown))
-            if len(shown) < len(lines):
-                yield f"  … {len(lines) - len(shown)} more lines: m"
+            visible = lines if whole else lines[:_LINES]
+            yield from (f"{heading}:", *(f"  {line}" for line in visible))
+            if len(visible) < len(lines):
+                yield f"  … {len(lines) - len(visible)} more lines: m"
     yield " · ".join(f"{grade} {meaning.get(grade, '')}".strip() for grade in data["scale"])
     yield KEYS
 

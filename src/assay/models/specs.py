@@ -291,8 +291,8 @@ def _only_dense(model: M) -> M:
     return model
 
 
-def vector_kind(spec: str) -> VectorKind:
-    """Return what a model makes of a text, as far as files on this machine tell.
+def vector_kind(spec: str) -> VectorKind | None:
+    """Return what a model makes of a text; None where no file on this machine tells.
 
     >>> vector_kind("wordllama")
     'dense'
@@ -300,7 +300,9 @@ def vector_kind(spec: str) -> VectorKind:
     name, _, argument = spec.partition(":")
     if name == "npy":
         return kind_of_spec(spec)
-    return kind_of_files(argument) if name == "st" else "dense"
+    if name == "st":
+        return kind_of_files(argument) if local_folders(argument) else None
+    return None if is_lexical(spec) or find_kind(spec).plugin is not None else "dense"
 
 
 def as_encoder(model: Any, *, device: str | None = None) -> Encoder:

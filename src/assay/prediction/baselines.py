@@ -512,7 +512,7 @@ class Predictability:
             share = interval(self.bound[name], bounds=(0.0, 1.0))
             bits = interval(self.entropy[name]).estimate
             rows.append((name, bits, share.estimate, share.low, share.high))
-        return table_of(("knowing", "bits", "at most right", "95 % from", "to"), rows)
+        return table_of(("knowing", "bits", "at most right", "95 % low", "95 % high"), rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""

@@ -360,7 +360,7 @@ def calibrate(
     has = confidence.has_target
     sure, right = confidence.probability[has], confidence.right[has].astype(np.float64)
     if not len(sure):
-        raise UsageError("No sample has a target: there is nothing to be sure of.")
+        raise UsageError("Calibration needs at least one sample with a target.")
     place = np.minimum((sure * bins).astype(np.int64), bins - 1)
     ece = _measure_ece(sure, right, place, bins)
     # The ECE of models that are right exactly as often as they are sure.
@@ -476,14 +476,14 @@ class ConfidenceResult:
 
     def tables(self) -> list[Table]:
         """Return tables of calibration and of detection."""
-        tables = []
+        tables, low = [], f"{Interval.heading()} low"
         if self.calibration is not None:
             losses = {name: getattr(self.calibration, name.lower()) for name in _LOSSES}
             rows: list[tuple[Any, ...]] = [
                 ("ECE", self.calibration.ece, None, None, self.calibration.expected_ece),
                 *((name, x.estimate, x.low, x.high, None) for name, x in losses.items()),
             ]
-            head = ("calibration", self.name, "95 % CI low", "high", "if calibrated")
+            head = ("calibration", self.name, low, "high", "if calibrated")
             tables.append(table_of(head, rows))
         if self.detection:
             rows = [
@@ -492,7 +492,7 @@ class ConfidenceResult:
             ]
             outside = self.n_without_target / self.n_samples
             rows.append(("chance", 0.5, None, None, 1 - outside, outside, 0.95))
-            columns = ("signal", "AUROC", "95 % CI low", "high", "AUPR-In", "AUPR-Out", "FPR@95")
+            columns = ("signal", "AUROC", low, "high", "AUPR-In", "AUPR-Out", "FPR@95")
             tables.append(table_of(columns, rows))
         return tables
 

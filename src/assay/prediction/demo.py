@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from assay.arrays import Floats, Ints
 from assay.core.ranking import Ranking
 from assay.io.collections import Collection
-from assay.io.demo_collection import stdlib_collection
 from assay.io.writers import write_delimited
+from assay.search.demo_texts import stdlib_collection
 
 N_CLASSES, N_SAMPLES, N_USERS = 60, 2000, 40
 

@@ -29,7 +29,7 @@ from assay.core.mismatches import check_labels_match
 from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.io.mapped import steady_files
 from assay.measures import Measure
-from assay.measures.classes import Confusion
+from assay.prediction.classes import Confusion
 from assay.prediction.result import ClusterSize, PredictionResult
 from assay.scoring.evaluate import score
 from assay.search.engine.targets import (
@@ -430,7 +430,7 @@ class DistanceResult:
             if in_metres:
                 cells = [Cell(None if math.isnan(end) else f"{end:,.0f}", "figure") for end in ends]
             rows.append((Cell(f"{name} error (m)" if in_metres else name), *cells))
-        return Table(("distance", self.name, "95 % from", "to"), tuple(rows))
+        return Table(("distance", self.name, "95 % low", "95 % high"), tuple(rows))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""

@@ -215,7 +215,8 @@ def _read_npz(
 def _find_only(present: Sequence[str], place: str, what: str) -> str:
     """Return the only name; refuse several."""
     if len(present) > 1:
-        raise MismatchError(f"{place} has {' and '.join(present)}: which of them are the {what}?")
+        names = " and ".join(map(repr, present))
+        raise MismatchError(f"{place}: found {names}, all of them names of {what}. Keep one.")
     return present[0]
 
 
@@ -229,7 +230,7 @@ def _pick(
     if otherwise is not None:
         return otherwise
     raise FormatError(
-        f"{place} has no {what}: none of {', '.join(names)}. It has: {', '.join(columns)}."
+        f"{place} has no {what}. Names for them: {', '.join(names)}. It has: {', '.join(columns)}."
     )
 
 

@@ -24,7 +24,7 @@ from assay.comparison.compare import Comparison, compare
 from assay.core.hits import Hits
 from assay.core.text import did_you_mean
 from assay.errors import MismatchError, UsageError
-from assay.measures.classes import AVERAGES, Confusion
+from assay.prediction.classes import AVERAGES, Confusion
 from assay.runs.record import RunRecord
 from assay.runs.results import Aggregate
 from assay.scoring.chance import chance
@@ -391,7 +391,7 @@ def field_table(
         if len(seeds) == 1:
             ends = seeds[0].intervals()
             below = (Cell(_ends_in_percent(ends.get(name)), "figure") for name in measures)
-            rows.append((Cell("  95 % CI"), *below))
+            rows.append((Cell(f"  {Interval.heading()}"), *below))
     guesses = _expect_guessing(results).items()
     for name, means in [*((result.name, result.means()) for result in baselines), *guesses]:
         rows.append((Cell(name), *(Cell(means.get(key), "percent") for key in measures)))
@@ -459,7 +459,7 @@ def summary_table(
         name if len(seeds) == 1 else f"{name} (mean of {len(seeds)} seeds)"
         for name, seeds in models.items()
     ]
-    titles += [] if ends is None else ["95 % CI low", "high"]
+    titles += [] if ends is None else [f"{Interval.heading()} low", "high"]
     titles += [result.name for result in baselines]
     return Table(("measure", *titles, *uniform), tuple(rows))
 

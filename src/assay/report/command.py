@@ -111,7 +111,7 @@ def command(
     """
     reports.check_ending(file)
     if formats and not figures:
-        raise click.UsageError("--figure-format changes nothing without --figures DIR. Add it.")
+        raise click.UsageError("--figure-format requires --figures DIR.")
     filters = {key: settings.pop(key) for key in _FILTERS}
     changes = {key: settings.pop(key) for key in _CHANGES}
     scoring = _Scoring(changes=changes, **{key: settings.pop(key) for key in _OF_FILES})
@@ -229,7 +229,7 @@ def _filter_runs(store: Any, filters: Mapping[str, Any]) -> list[Any]:
     """Return finished runs without variants of a model, a family of their own."""
     runs = store.runs(status="finished", **filters)[::-1]
     if not runs:
-        raise click.UsageError(f"{store.database.location} holds no such finished run.")
+        raise click.UsageError(f"{store.database.location} has no matching finished run.")
     models = [run for run in runs if not run.config.get("variant_of")] or runs
     if len(models) < len(runs):
         left = len(runs) - len(models)

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from assay.comparison.paper import paper_table
 from assay.core.text import guard_formula, printable
 from assay.errors import MeasureError, PluginError, error_text
 from assay.measures import parse
@@ -196,8 +197,6 @@ def report_page(report: Report, *, paper: bool = False) -> Page:
     headline = str(report.measures[0])
     comparison = report.comparison
     if paper and comparison is not None:
-        from assay.comparison.paper import paper_table
-
         page.append(paper_table(comparison, label="tab:report", system="Run"))
     else:
         page += [overview_table(report), Words(marks_note(report))]

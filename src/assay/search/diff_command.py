@@ -83,12 +83,15 @@ def command(
     inputs = [path for path in runs if not path.startswith(_STORED)]
     groups = options.group_file(settings["slices"])
     output.refuse_input(file, *inputs, settings["qrels"], settings["queries"], groups)
-    result = diffs.diff(
-        *map(_read_stored, runs),
-        names=unique_names(runs),
-        measures=measures or ("nDCG@10",),
-        **settings,
-    )
+    lists = [_read_stored(run) for run in runs]
+    settings |= {"names": unique_names(runs), "measures": measures or ("nDCG@10",)}
+    result = diffs.diff(*lists, **settings)
+    stored = [
+        f"{run} is stored to rank {max(map(len, each.values()))}: what is below is not compared"
+        for run, each in zip(runs, lists, strict=True)
+        if isinstance(each, dict)
+    ]
+    result = replace(result, remarks=(*result.remarks, *stored))
     saving.save([result.record()], *inputs, settings["qrels"], settings["queries"], groups)
     answer = _check_overlap(result, limit)
     output.emit(replace(result, gate=answer.to_dict()), layout, file)

@@ -449,12 +449,10 @@ def _part(ranking: Ranking, rows: Ints, limit: Ints | None, numbers: Ints | None
     leads = np.ones(len(docs) + 1, bool)  # the first document of each tie group, and the end
     np.not_equal(scores[1:], scores[:-1], out=leads[1:-1])
     leads[offsets] = True
-    first = last = rank
-    if not leads.all():
-        edges = np.flatnonzero(leads)
-        sizes = np.diff(edges)
-        first = np.repeat(rank[edges[:-1]], sizes)
-        last = first + np.repeat(sizes, sizes) - 1
+    edges = np.flatnonzero(leads)
+    sizes = np.diff(edges)
+    first = np.repeat(rank[edges[:-1]], sizes)
+    last = first + np.repeat(sizes, sizes) - 1
     doc = docs.astype(np.int64) if numbers is None else numbers[docs]
     return _Part(row, doc, rank, first, last, lengths)
 
@@ -490,9 +488,6 @@ def _match(left: _Part, right: _Part, n_rows: int, n_docs: int) -> Ints:
 
 def _place_documents(part: _Part, at: Ints, size: Ints) -> Places:
     rank = np.zeros(size.sum(), np.int64)
-    if len(at) == len(rank):
-        first, last = np.empty((2, len(at)), np.int64)
-    else:  # the documents that are not there
-        first, last = np.repeat(part.length + 1, size), np.repeat(size, size)
+    first, last = np.repeat(part.length + 1, size), np.repeat(size, size)
     rank[at], first[at], last[at] = part.rank, part.first, part.last
     return Places(rank, first, last, part.length)

@@ -106,10 +106,10 @@ class Interval:
         return self.text() or "no interval"
 
     @staticmethod
-    def heading(level: float) -> str:
+    def heading(level: float = CONFIDENCE) -> str:
         """Return the heading of a column of intervals of this confidence level.
 
-        >>> Interval.heading(0.95)
+        >>> Interval.heading()
         '95 % CI'
         """
         return f"{100 * level:g} % CI"

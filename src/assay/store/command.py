@@ -98,7 +98,7 @@ def list_(
         runs = opened.summaries(measures=names, **filters)
         place = str(opened.database.location)
     if not runs and layout != "json":
-        output.log(f"no such runs in {place}")
+        output.log(f"No matching runs in {place}.")
     result = _RunTable(tables.list_table(runs, names), {"runs": tables.list_data(runs)})
     output.emit(result, layout, file, brief=False)
 
@@ -328,7 +328,7 @@ def export(
             filters["id"] = [opened.run(run).id for run in runs]
         if not opened.summaries(limit=1, **filters):  # an old file would be lost for nothing
             raise click.UsageError(
-                f"No such runs in {opened.database.location}: nothing is written."
+                f"No matching runs in {opened.database.location}: nothing is written."
             )
         if named is not None:
             stored_runs = opened.runs(**filters)

@@ -101,7 +101,7 @@ class Run:
             if (aggregate.measure, aggregate.average, aggregate.by_column, aggregate.subset) == key:
                 return aggregate
         have = ", ".join(self.measures) or "none"
-        raise UsageError(f"Run {self.id} has no such value of {measure!r}. Measures: {have}.")
+        raise UsageError(f"Run {self.id} has no value of {measure!r}. Measures: {have}.")
 
     def means(self) -> dict[str, float | None]:
         """Return the means over all queries by measure."""

@@ -37,7 +37,7 @@ class Markup(str):
 
 
 def html_text(text: object) -> str:
-    r"""Text that reads as it is, whatever it holds; it is safe inside a quoted attribute, too.
+    r"""Escape text for HTML, including attributes.
 
     >>> html_text("<b>\x1b")
     '&lt;b&gt;\\x1b'

@@ -137,9 +137,25 @@ def as_text(table: Table) -> str:
     """
     grid = [[printable(name) for name in table.columns]]
     grid += [[cell.text for cell in row] for row in table.rows]
-    widths = [max(len(line[i]) for line in grid) for i in range(len(table.columns))]
-    left = table.left
+    widths, left = column_widths(table), table.left
     return "\n".join(_pad(line, widths, left) for line in grid)
+
+
+def drop_optional(table: Table, width: int, widths: Sequence[int], gap: int = 2) -> Table:
+    """Drop the optional columns that do not fit into a width."""
+    n_columns = len(table.columns)
+    while n_columns > len(table.columns) - table.n_optional:
+        if sum(widths[:n_columns]) + gap * n_columns - 1 <= width:
+            break
+        n_columns -= 1
+    return columns_of(table, range(n_columns))
+
+
+def column_widths(table: Table, length: Callable[[str], int] = len) -> list[int]:
+    """Return the characters that each column needs."""
+    grid = [[printable(name) for name in table.columns]]
+    grid += [[cell.text for cell in row] for row in table.rows]
+    return [max(length(line[i]) for line in grid) for i in range(len(table.columns))]
 
 
 def _pad(line: Sequence[str], widths: Sequence[int], left: Sequence[bool]) -> str:

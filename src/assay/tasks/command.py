@@ -121,7 +121,7 @@ def _compare_stored(store: str | None, filters: dict[str, Any], **settings: Any)
         runs = opened.runs(status="finished", **filters)[::-1]
         if not runs:
             raise click.UsageError(
-                f"{opened.database.location} holds no such finished run. Name a table or a folder, "
-                "or save runs with --save --dataset NAME."
+                f"{opened.database.location} has no matching finished run. Name a table or a "
+                "folder, or save runs with --save --dataset NAME."
             )
         return compare_tasks(runs, **settings)

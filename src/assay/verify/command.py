@@ -214,7 +214,7 @@ def _verify_result(
                 stored.run(consent, file=f"{apart}/verified.json")
             recomputed = parse_json(read_text(f"{apart}/verified.json"), "the recomputed result")
         except (UsageError, click.ClickException) as error:
-            raise UsageError(f"{result} is not computed again: {error}") from None
+            raise UsageError(f"Cannot recompute {result}: {error}") from None
         except AssayError as error:
             return _Verification(**about, findings=[f"it cannot be computed again: {error}"])
     version = origin["version"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -42,12 +44,26 @@ def make(n: int, lo: int, hi: int, seed: int, columns: int = 24, kind: str = "un
 
 def exact_score(query: Any, doc: Any) -> float:
     """Add up the largest products, each rounded once, in the order of the query's tokens."""
-    left = [[Fraction(float(x)) for x in row] for row in query]
-    right = [[Fraction(float(x)) for x in row] for row in doc]
     total = 0.0
-    for row in left:
-        total += max(float(sum(a * b for a, b in zip(row, other, strict=True))) for other in right)
+    for row in query:
+        total += max(exact_product(row, other) for other in doc)
     return total
+
+
+def exact_product(left: Any, right: Any) -> float:
+    """Return the product of two rows of float32, rounded once.
+
+    A product of two such numbers is a float64, and `math.fsum` rounds the sum of them once.
+    """
+    assert left.dtype == right.dtype == np.float32
+    return math.fsum((left.astype(np.float64) * right).tolist())
+
+
+def test_products_are_those_of_rational_arithmetic():
+    rows = [row for kind in ("unit", "ties", "alike") for row in make(1, 9, 10, 1, kind=kind)[0]]
+    for left, right in itertools.product(rows, repeat=2):
+        pairs = zip(left.tolist(), right.tolist(), strict=True)
+        assert exact_product(left, right) == float(sum(Fraction(a) * Fraction(b) for a, b in pairs))
 
 
 def expected(queries: Any, docs: Any, k: int, barred: Any = (), keep_ties: bool = False) -> Any:

@@ -15,7 +15,7 @@ ENGINES = {
     "faiss:Flat": "engine",
     "faiss:HNSW8?efSearch=32": "engine",
     "faiss:IVF4,Flat?nprobe=2": "engine",
-    "faiss:OPQ4,IVF4,PQ4?nprobe=2": "after",  # its parts are not told apart here
+    "faiss:OPQ4,IVF4,PQ4x4?nprobe=2": "after",  # its parts are not told apart here
     "usearch": "after",
     "lancedb": "engine",
     "qdrant": "engine",

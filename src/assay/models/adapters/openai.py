@@ -12,17 +12,26 @@ import math
 import os
 import random
 import time
-import urllib.request
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from functools import partial
-from http.client import HTTPException
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from socket import SHUT_RDWR
+from threading import Timer
 from time import sleep
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit
-from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener
+from urllib.request import (
+    HTTPHandler,
+    HTTPRedirectHandler,
+    HTTPSHandler,
+    ProxyHandler,
+    Request,
+    build_opener,
+)
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,24 +162,61 @@ class Endpoint:
         url = self.base_url.rstrip("/") + path if path else self.base_url
         body = None if method == "GET" else json.dumps(content).encode()
         url += f"?{urlencode(content)}" if method == "GET" else ""
-        request = urllib.request.Request(url, body, self._headers(), method=method)
+        request = Request(url, body, self._headers(), method=method)
         # To this machine without a proxy, which would read plain http.
         direct = [ProxyHandler({})] if is_loopback(self.base_url) else []
-        try:
-            opener = build_opener(_NoRedirects, *direct)
-            with opener.open(request, timeout=self.timeout) as response:
-                raw = _read(response, end, self.largest)
-        except HTTPError as error:
-            with error:
-                raise _status(error, end, self.key_env) from None
-        except UnicodeError:
-            raise RequestError("the address names no host", again=False) from None
-        except (URLError, HTTPException, OSError) as error:
-            raise _connection(error, self.timeout) from None
+        with ExitStack() as deadline:
+            try:
+                opener = build_opener(_NoRedirects, *_bounded_handlers(end, deadline), *direct)
+                with opener.open(request, timeout=self.timeout) as response:
+                    raw = _read(response, end, self.largest)
+            except HTTPError as error:
+                with error:
+                    raise _status(error, end, self.key_env) from None
+            except UnicodeError:
+                raise RequestError("the address names no host", again=False) from None
+            except (URLError, HTTPException, OSError) as error:
+                late = time.monotonic() > end
+                raise _connection(TimeoutError() if late else error, self.timeout) from None
         try:
             return parse_json(raw.decode("utf-8"), "the answer")
         except (UnicodeDecodeError, FormatError) as error:
             raise RequestError(f"the answer cannot be read: {str(error)[:160]}") from None
+
+
+def _bounded_handlers(end: float, deadline: ExitStack) -> tuple[HTTPHandler, HTTPSHandler]:
+    """Hang up at a time, even while an endpoint sends its headers letter by letter."""
+
+    def watch(connection: HTTPConnection) -> None:
+        timer = Timer(max(end - time.monotonic(), 0.0), _hang_up, [connection])
+        timer.daemon = True
+        timer.start()
+        deadline.callback(timer.cancel)
+
+    class Plain(HTTPConnection):
+        def connect(self) -> None:
+            super().connect()
+            watch(self)
+
+    class Secure(HTTPSConnection):
+        def connect(self) -> None:
+            super().connect()
+            watch(self)
+
+    class PlainHandler(HTTPHandler):
+        def http_open(self, req: Request) -> HTTPResponse:
+            return self.do_open(Plain, req)
+
+    class SecureHandler(HTTPSHandler):
+        def https_open(self, req: Request) -> HTTPResponse:
+            return self.do_open(Secure, req)
+
+    return PlainHandler(), SecureHandler()
+
+
+def _hang_up(connection: HTTPConnection) -> None:
+    with suppress(OSError, AttributeError):  # closed meanwhile
+        connection.sock.shutdown(SHUT_RDWR)
 
 
 def _read(response: Any, end: float, largest: int = 1 << 20) -> bytes:
@@ -182,7 +228,9 @@ def _read(response: Any, end: float, largest: int = 1 << 20) -> bytes:
         if size > largest:
             raise RequestError(f"the answer is larger than {largest >> 20} MiB", again=False)
         if time.monotonic() > end:
-            raise TimeoutError
+            break
+    if time.monotonic() > end:  # whoever is hung up on in the headers seems to send nothing
+        raise TimeoutError
     promised = response.headers.get("Content-Length")
     if promised is not None and promised.isdigit() and int(promised) > size:
         raise RequestError(f"the answer broke off after {size} of {promised} bytes")
@@ -206,12 +254,8 @@ def _status(error: HTTPError, end: float, variable: str) -> RequestError:
         # The key is for the host that was named.
         words = " and points elsewhere, which is not followed. Give the address that it points to"
     elif error.code in (401, 403):
-        words = (
-            f": is {variable} set and right?" if variable else ": it asks for a key; see key_env"
-        )
-    return RequestError(
-        f"it answers {error.code}{words}", again=again, retry_after=_asked_wait(error)
-    )
+        words = f". Check {variable}" if variable else ". It asks for a key; see key_env"
+    return RequestError(f"HTTP {error.code}{words}", again=again, retry_after=_asked_wait(error))
 
 
 def _said(error: HTTPError, end: float) -> str:

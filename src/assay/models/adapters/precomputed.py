@@ -49,9 +49,11 @@ def files_of(spec: str) -> tuple[str, str]:
     return files[0], files[-1]
 
 
-def kind_of_spec(spec: str) -> VectorKind:
-    """Return what the files hold: one vector of each text, token vectors or sparse ones."""
+def kind_of_spec(spec: str) -> VectorKind | None:
+    """Return what the files hold: dense, token or sparse vectors; None where one is not there."""
     docs, queries = map(_kind_of_file, files_of(spec))
+    if docs is None or queries is None:
+        return None  # reading says what is wrong
     if docs != queries:
         raise UsageError(
             f"{spec!r} holds {NAMES[docs]} of documents and {NAMES[queries]} of queries. Give the "
@@ -60,9 +62,11 @@ def kind_of_spec(spec: str) -> VectorKind:
     return docs
 
 
-def _kind_of_file(file: str) -> VectorKind:
-    if not os.path.exists(file):
-        return "dense"  # reading says what is wrong
+def _kind_of_file(file: str) -> VectorKind | None:
+    if not os.path.exists(split_array(file)[0]):
+        return None
+    if not os.path.exists(file):  # FILE:ARRAY
+        return "dense"
     return "tokens" if is_tokens(file) else "sparse" if is_sparse(file) else "dense"
 
 
@@ -77,7 +81,7 @@ class PrecomputedModel(TextModel):
         for name in ("max_length", "base_url"):
             settings.refuse(name, "npy:", _WHY)
         self.spec, self.settings, self.repeatable = spec, settings, True
-        self.kind = kind_of_spec(spec)
+        self.kind = kind_of_spec(spec) or "dense"
         refuse_settings(self.kind, settings, "npy:")
         if self.kind != "dense" and files[0] == files[1]:
             raise UsageError(
@@ -132,6 +136,8 @@ def _read_side(kind: VectorKind, file: str, side: str) -> tuple[Any, Ids | None]
         return read_sparse_file(file, side)
     if kind == "tokens":
         tokens = read_tokens(file)
+        if tokens.values.dtype == np.float64:  # as dense vectors are
+            tokens = replace(tokens, values=np.asarray(tokens.values, np.float32))
         tokens.rows(0, len(tokens), f"{file}, {side}", tokens.ids)  # NaN is found at once
         return replace(tokens, ids=None), tokens.ids
     held = read_vectors(file, side)

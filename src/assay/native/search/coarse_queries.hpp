@@ -90,7 +90,7 @@ private:
 
 // query · row in float32 of candidates[offsets[q]] … with query q, in that order. Rows that are stored narrower
 // are widened some at a time, each once.
-std::vector<float> products_of(const QueryRows& queries, const DocRows& docs, const std::vector<size_t>& offsets, const uint32_t* candidates);
+Column<float> products_of(const QueryRows& queries, const DocRows& docs, const std::vector<size_t>& offsets, const uint32_t* candidates);
 
 constexpr size_t kCoarseChunk = 256 * 1024, kMostRoom = 1 << 13;
 

@@ -178,59 +178,79 @@ void scan_tokens(const TokenScan& scan, size_t group) {
     for (size_t row = 0; row < Isa::rows; ++row) scan.largest[first + row] = Isa::largest(most[row]);
 }
 
-inline float multiply_rows(const float* a, const float* b, size_t columns) {
-    Eight sums[4] = {};
-    size_t column = 0;
-    for (; column + 32 <= columns; column += 32) {
-#pragma GCC unroll 4
-        for (size_t i = 0; i < 4; ++i) {
-            sums[i] = multiply_add(eight_at(a + column + 8 * i), eight_at(b + column + 8 * i), sums[i]);
-        }
-    }
-    float sum = sum_of((sums[0] + sums[1]) + (sums[2] + sums[3]));
-    for (; column < columns; ++column) sum += a[column] * b[column];
-    return sum;
-}
-
-// Four rows at a time: what is loaded of the first factor serves all of them.
-inline void multiply_four(const float* a, const float* const* b, size_t columns, float* products) {
-    Eight sums[8] = {};
-    size_t column = 0;
-    for (; column + 16 <= columns; column += 16) {
-        const Eight left = eight_at(a + column), right = eight_at(a + column + 8);
-#pragma GCC unroll 4
-        for (size_t i = 0; i < 4; ++i) {
-            sums[2 * i] = multiply_add(left, eight_at(b[i] + column), sums[2 * i]);
-            sums[2 * i + 1] = multiply_add(right, eight_at(b[i] + column + 8), sums[2 * i + 1]);
-        }
-    }
-    for (size_t i = 0; i < 4; ++i) {
-        products[i] = sum_of(sums[2 * i] + sums[2 * i + 1]);
-        for (size_t rest = column; rest < columns; ++rest) products[i] += a[rest] * b[i][rest];
-    }
-}
-
-void multiply_pairs(const float* queries, const float* docs, size_t columns, const Pairs& pairs, float* products) {
-    const auto row = [columns](const float* rows, uint32_t at) { return rows + at * columns; };
-    const auto expect = [&](size_t i) {  // ask for rows early
-        if (i >= pairs.count) return;
-        for (size_t column = 0; column < columns; column += 16) __builtin_prefetch(row(docs, pairs.docs[i]) + column);
-        if (pairs.queries[i] == pairs.queries[i - 1]) return;
-        for (size_t column = 0; column < columns; column += 16) __builtin_prefetch(row(queries, pairs.queries[i]) + column);
+// One row with `count` others, as many lanes at a time as this source is compiled for: what is loaded of the first serves all.
+template <size_t count>
+inline void multiply_row(const float* a, const float* const* b, size_t columns, float* products) {
+#if defined(__AVX512F__)
+    constexpr size_t width = 16;
+#else
+    constexpr size_t width = kTogether;
+#endif
+    using Floats = typename VectorOf<float, width>::type;
+    constexpr size_t parts = 8 / count;  // sums of a row, so that none waits for the one before it
+    const auto at = [](const float* from) {
+        Floats lanes;
+        std::memcpy(&lanes, from, sizeof lanes);
+        return lanes;
     };
-    for (size_t i = 0; i < pairs.count;) {
-        const float* query = row(queries, pairs.queries[i]);
-        const uint32_t* of = pairs.queries + i;
-        if (i + 4 <= pairs.count && of[0] == of[1] && of[0] == of[2] && of[0] == of[3]) {
-            for (size_t next = i + 4; next < i + 8; ++next) expect(next);
-            const float* four[] = {row(docs, pairs.docs[i]), row(docs, pairs.docs[i + 1]), row(docs, pairs.docs[i + 2]), row(docs, pairs.docs[i + 3])};
-            multiply_four(query, four, columns, products + i);
-            i += 4;
-        } else {
-            expect(i + 4);
-            products[i] = multiply_rows(query, row(docs, pairs.docs[i]), columns);
-            ++i;
+    Floats sums[count][parts] = {};
+    size_t column = 0;
+    for (; column + parts * width <= columns; column += parts * width) {
+#pragma GCC unroll 8
+        for (size_t part = 0; part < parts; ++part) {
+            const Floats left = at(a + column + part * width);
+#pragma GCC unroll 8
+            for (size_t i = 0; i < count; ++i) {
+                const Floats right = at(b[i] + column + part * width);
+#if defined(__AVX512F__)
+                sums[i][part] = _mm512_fmadd_ps(left, right, sums[i][part]);
+#else
+                sums[i][part] = multiply_add(left, right, sums[i][part]);
+#endif
+            }
         }
+    }
+    Eight eights[kTogether] = {};
+#pragma GCC unroll 8
+    for (size_t i = 0; i < count; ++i) {
+#pragma GCC unroll 8
+        for (size_t part = 1; part < parts; ++part) sums[i][0] += sums[i][part];
+        Eight halves[width / kTogether];
+        std::memcpy(halves, &sums[i][0], sizeof halves);
+        eights[i] = width == kTogether ? halves[0] : halves[0] + halves[width / kTogether - 1];
+    }
+    transpose(eights);
+    put_eight(products, ((eights[0] + eights[1]) + (eights[2] + eights[3])) + ((eights[4] + eights[5]) + (eights[6] + eights[7])));
+    for (; column < columns; ++column) {
+        for (size_t i = 0; i < count; ++i) products[i] += a[column] * b[i][column];
+    }
+}
+
+// Pairs that follow each other and share a row are multiplied together.
+void multiply_pairs(const float* queries, const float* docs, size_t columns, const Pairs& pairs, float* products) {
+    constexpr size_t ahead = 24;  // a memory far away takes as long to send a row as so many products take
+    constexpr void (*each[])(const float*, const float* const*, size_t, float*) = {multiply_row<1>, multiply_row<2>, multiply_row<4>, multiply_row<8>};
+    const auto expect = [&](size_t from, size_t to) {  // queries were met before
+        for (size_t i = from; i < to && i < pairs.count; ++i) {
+            if (pairs.docs[i] == pairs.docs[i - 1]) continue;
+            for (size_t column = 0; column < columns; column += 16) __builtin_prefetch(docs + pairs.docs[i] * columns + column);
+        }
+    };
+    expect(1, ahead);
+    for (size_t i = 0, end = 0; i < pairs.count; i = end) {
+        const bool by_doc = i + 1 < pairs.count && pairs.docs[i] == pairs.docs[i + 1];
+        const uint32_t* shared = by_doc ? pairs.docs : pairs.queries;
+        while (end < pairs.count && end < i + kTogether && shared[end] == shared[i]) ++end;
+        expect(i + ahead, end + ahead);
+        const float *row = by_doc ? docs + pairs.docs[i] * columns : queries + pairs.queries[i] * columns, *others[kTogether];
+        for (size_t j = 0; j < kTogether; ++j) {  // the last is repeated
+            const size_t at = i + j < end ? i + j : end - 1;
+            others[j] = by_doc ? queries + pairs.queries[at] * columns : docs + pairs.docs[at] * columns;
+        }
+        const size_t count = end - i;
+        float some[kTogether];
+        each[count > 4 ? 3 : count > 2 ? 2 : count - 1](row, others, columns, some);
+        std::memcpy(products + i, some, count * sizeof(float));
     }
 }
 

@@ -152,9 +152,9 @@ void multiply_stored(const QueryRows& queries, const DocRows& docs, size_t first
 
 }  // namespace
 
-std::vector<float> products_of(const QueryRows& queries, const DocRows& docs, const std::vector<size_t>& offsets, const uint32_t* candidates) {
-    const size_t columns = docs.exact.columns;
-    return by_document<float>(docs.exact.count, offsets, candidates, [&](const Pairs& pairs, float* products) {
+Column<float> products_of(const QueryRows& queries, const DocRows& docs, const std::vector<size_t>& offsets, const uint32_t* candidates) {
+    const size_t columns = docs.exact.columns, n_docs = docs.exact.count;
+    const auto multiply = [&](const Pairs& pairs, float* products) {
         if (docs.rows != nullptr) return coarse_kernels().multiply(queries.rows, docs.rows, columns, pairs, products);
         const Scratch room(kPairedRows * columns);
         for (size_t i = 0, end = 0; i < pairs.count; i = end) {
@@ -162,7 +162,8 @@ std::vector<float> products_of(const QueryRows& queries, const DocRows& docs, co
             while (end < pairs.count && pairs.docs[end] < first + kPairedRows) ++end;
             multiply_stored(queries, docs, first, {pairs.queries + i, pairs.docs + i, end - i}, room.data(), products + i);
         }
-    });
+    };
+    return by_document<float>(n_docs, offsets, candidates, multiply, paired_rows(n_docs, offsets));
 }
 
 // Candidates of one coarse scan. Floors rise by guessing where guesses are allowed; a query whose
@@ -191,7 +192,7 @@ public:
 
 private:
     static constexpr double kDeviations = 2.5;
-    static constexpr size_t kMostDecided = 1 << 20;
+    static constexpr size_t kMostDecided = 1 << 20, kNearlyDone = 4;
 
     struct Candidate {
         float score;
@@ -289,6 +290,11 @@ private:
         if (!has_room(state)) give_up(query);
     }
 
+    // Whether to score so few canonically takes less time than to find out in float32 which of them may be spared.
+    bool is_nearly_done(size_t query) const {
+        return !rows_.exact.doubled && !docs_.docs.exact.doubled && states_[query].count <= kNearlyDone * top_.k_;
+    }
+
     static bool has_room(const State& state) { return state.count <= state.limit - state.limit / 4; }
 
     // Whether the k-th best of all documents is expected further down than the best of those seen.
@@ -351,7 +357,7 @@ private:
     }
 
     size_t settle_from(size_t query);
-    void settle(size_t query, const uint32_t* at, const float* products, size_t count, std::vector<uint32_t>& left);
+    void settle(size_t query, const uint32_t* at, const float* products, size_t count, Column<uint32_t>& left);
     void take(size_t query, const uint32_t* at, const double* scores, size_t count);
 
     TopK& top_;
@@ -398,20 +404,26 @@ void CoarseReceiver::finish(const volatile int32_t* stop) {
 size_t CoarseReceiver::settle_from(size_t query) {
     const size_t first = query;
     std::vector<size_t> offsets(first + 1, 0);
-    std::vector<uint32_t> candidates;
-    for (; query < states_.size() && (query == first || candidates.size() + states_[query].count <= kMostDecided); ++query) {
-        const Candidate* candidate = candidates_of(query);
-        for (size_t i = 0; i < states_[query].count; ++i) candidates.push_back(candidate[i].at);
+    Column<uint32_t> candidates;
+    size_t n_pairs = 0;
+    const auto append = [this](size_t q, auto& places) {
+        const Candidate* candidate = candidates_of(q);
+        uint32_t* next = places.extend(states_[q].count);
+        for (size_t i = 0; i < states_[q].count; ++i) next[i] = candidate[i].at;
+    };
+    for (; query < states_.size() && (query == first || n_pairs + states_[query].count <= kMostDecided); ++query) {
+        n_pairs += states_[query].count;
+        if (!is_nearly_done(query)) append(query, candidates);
         offsets.push_back(candidates.size());
     }
-    const std::vector<float> products = products_of(rows_, docs_.docs, offsets, candidates.data());
-    std::vector<uint32_t> left;
+    const Column<float> products = products_of(rows_, docs_.docs, offsets, candidates.data());
+    Column<uint32_t> left;
     std::vector<size_t> left_offsets(first + 1, 0);
     for (size_t q = first; q < query; ++q) {
-        settle(q, candidates.data() + offsets[q], products.data() + offsets[q], offsets[q + 1] - offsets[q], left);
+        is_nearly_done(q) ? append(q, left) : settle(q, candidates.data() + offsets[q], products.data() + offsets[q], offsets[q + 1] - offsets[q], left);
         left_offsets.push_back(left.size());
     }
-    const std::vector<double> scores = decider_.scores(left_offsets, left.data());
+    const Column<double> scores = decider_.scores(left_offsets, left.data());
     for (size_t q = first; q < query; ++q) {
         take(q, left.data() + left_offsets[q], scores.data() + left_offsets[q], left_offsets[q + 1] - left_offsets[q]);
     }
@@ -419,18 +431,24 @@ size_t CoarseReceiver::settle_from(size_t query) {
 }
 
 // Of the candidates of a query, those that may be among its best k by their float32 scores.
-void CoarseReceiver::settle(size_t query, const uint32_t* at, const float* products, size_t count, std::vector<uint32_t>& left) {
+void CoarseReceiver::settle(size_t query, const uint32_t* at, const float* products, size_t count, Column<uint32_t>& left) {
     const DocRows& docs = docs_.docs;
-    const auto score_of = [&](size_t i) { return docs.bias[at[i]] + docs.scale[at[i]] * products[i]; };
     float floor = certain_[query];
-    if (count >= top_.k_) {
-        work_.resize(count);
-        for (size_t i = 0; i < count; ++i) work_[i] = score_of(i) - docs.bound[at[i]];
-        floor = std::max(floor, reached_by(work_.data(), count, top_.k_));
-    }
+    work_.resize(2 * count);
+    float *least = work_.data(), *most = least + count;
     for (size_t i = 0; i < count; ++i) {
-        if (score_of(i) + docs.bound[at[i]] >= floor) left.push_back(at[i]);
+        const float score = docs.bias[at[i]] + docs.scale[at[i]] * products[i], bound = docs.bound[at[i]];
+        least[i] = score - bound;
+        most[i] = score + bound;
     }
+    if (count >= top_.k_) floor = std::max(floor, reached_by(least, count, top_.k_));
+    uint32_t* next = left.extend(count);
+    const uint32_t* const first = next;
+    for (size_t i = 0; i < count; ++i) {
+        *next = at[i];
+        next += most[i] >= floor;
+    }
+    left.shrink(left.size() - count + static_cast<size_t>(next - first));
 }
 
 // Takes candidates over if no document below a guessed floor can be among the best k.

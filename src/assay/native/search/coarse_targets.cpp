@@ -88,7 +88,7 @@ private:
             offsets.push_back(open.size());
         }
         const DocRows& docs = docs_.docs;
-        const std::vector<float> products = products_of(rows_, docs, offsets, open.data());
+        const Column<float> products = products_of(rows_, docs, offsets, open.data());
         std::vector<uint32_t> left;
         std::vector<int64_t> left_offsets(first + 1, 0);
         for (size_t q = first; q < query; ++q) {

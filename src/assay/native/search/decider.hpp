@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "search/float32_search.hpp"
+#include "trec/column.hpp"
 #include "trec/compiler.hpp"
 
 namespace assay {
@@ -62,16 +63,22 @@ inline size_t guessed_rank(size_t k, double share) {
 
 constexpr size_t kPairedRows = 128;  // documents whose pairs stand together: some hundred KB of rows
 
+// One row meets several at a time: of a query, or where many queries found it, of a document.
+inline size_t paired_rows(size_t n_docs, const std::vector<size_t>& offsets) {
+    return offsets.size() > kPairedRows && offsets.back() >= 2 * n_docs ? 1 : kPairedRows;
+}
+
 // Computes something for pairs, visited by document and not by query, so that rows are read in the
 // order of memory and those that several queries found once; `together` documents, a power of two, at a time by
 // query. `compute(pairs, values)` fills in values; the result is that of candidates[offsets[q]] … with query q,
 // in that order.
 template <class T, class Compute>
-std::vector<T> by_document(size_t n_docs, const std::vector<size_t>& offsets, const uint32_t* candidates, Compute compute,
+Column<T> by_document(size_t n_docs, const std::vector<size_t>& offsets, const uint32_t* candidates, Compute compute,
                            size_t together = kPairedRows) {
     const size_t count = offsets.back();
     const int shift = lowest_bit(together);
-    std::vector<uint32_t> next((n_docs >> shift) + 2), places(count), of_query(count), of_doc(count);
+    std::vector<uint32_t> next((n_docs >> shift) + 2);
+    Column<uint32_t> places(count), of_query(count), of_doc(count);
     for (size_t i = 0; i < count; ++i) ++next[(candidates[i] >> shift) + 1];
     for (size_t i = 1; i < next.size(); ++i) next[i] += next[i - 1];
     for (size_t query = 0; query + 1 < offsets.size(); ++query) {
@@ -82,7 +89,7 @@ std::vector<T> by_document(size_t n_docs, const std::vector<size_t>& offsets, co
             of_doc[place] = candidates[i];
         }
     }
-    std::vector<T> in_order(count), values(count);
+    Column<T> in_order(count), values(count);
     compute(Pairs{of_query.data(), of_doc.data(), count}, in_order.data());
     for (size_t i = 0; i < count; ++i) values[places[i]] = in_order[i];
     return values;
@@ -95,12 +102,10 @@ public:
         : metric_(metric), queries_(queries), docs_(docs) {}
 
     // Scores of candidates[offsets[q]] … with query q, in that order.
-    std::vector<double> scores(const std::vector<size_t>& offsets, const uint32_t* candidates) const {
+    Column<double> scores(const std::vector<size_t>& offsets, const uint32_t* candidates) const {
         const auto score_pairs = [this](const Pairs& pairs, double* scores) { score(pairs, scores); };
-        // one row meets several at a time: of a query, or where many queries found it, of a document
         const size_t n_docs = docs_.exact.count;
-        const bool many = offsets.size() > kPairedRows && offsets.back() >= 2 * n_docs;
-        return by_document<double>(n_docs, offsets, candidates, score_pairs, many ? 1 : kPairedRows);
+        return by_document<double>(n_docs, offsets, candidates, score_pairs, paired_rows(n_docs, offsets));
     }
 
     std::vector<double> scores_of(size_t query, const uint32_t* candidates, size_t count) const {

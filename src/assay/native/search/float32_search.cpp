@@ -268,7 +268,7 @@ private:
         }
         // the rows of the queries before the first are empty
         offsets.insert(offsets.begin(), first, 0);
-        const std::vector<double> scores = decider_.scores(offsets, candidates.data());
+        const Column<double> scores = decider_.scores(offsets, candidates.data());
         for (size_t q = first; q < query; ++q) take(q, candidates.data() + offsets[q], scores.data() + offsets[q]);
         return query;
     }

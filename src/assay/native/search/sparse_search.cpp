@@ -7,13 +7,18 @@
 #include <stdexcept>
 
 #include "exact/tie_order.hpp"
+#include "trec/compiler.hpp"
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 namespace assay::sparse {
 
 namespace {
 
 constexpr size_t block_docs = 1 << 16;     // whose sums stay in the second-level cache
-constexpr size_t run_docs = 32;            // of which the largest sum is looked at first
+constexpr size_t run_docs = 32;            // of which sums are compared together
 constexpr size_t most_lists = 4000;        // of a query, or sums have no digits left
 constexpr int64_t listed_terms = 256;
 constexpr int largest_code = 32767;
@@ -129,17 +134,34 @@ int least_sum(const Query& query, double score) {
     return sum <= -largest_code ? -largest_code - 1 : sum > largest_code ? largest_code + 1 : static_cast<int>(std::ceil(sum)) - 1;
 }
 
+// The sums of a run that are at least `least`, as bits.
+inline uint32_t reaching(const int16_t* sums, int least) {
+    if (least > largest_code) return 0;
+    const auto low = static_cast<int16_t>(std::max(least, -largest_code - 1));
+    uint32_t bits = 0;
+#if defined(__SSE2__)
+    const __m128i lowest = _mm_set1_epi16(low);
+    for (size_t i = 0; i < run_docs; i += 16) {
+        const __m128i left = _mm_loadu_si128(reinterpret_cast<const __m128i*>(sums + i)), right = _mm_loadu_si128(reinterpret_cast<const __m128i*>(sums + i + 8));
+        const __m128i below = _mm_packs_epi16(_mm_cmplt_epi16(left, lowest), _mm_cmplt_epi16(right, lowest));
+        bits |= (~static_cast<uint32_t>(_mm_movemask_epi8(below)) & 0xffff) << i;
+    }
+#else
+    for (size_t i = 0; i < run_docs; ++i) bits |= static_cast<uint32_t>(sums[i] >= low) << i;
+#endif
+    return bits;
+}
+
 // Calls `visit` with the number and the sum of each document whose sum lies from `least`, which may rise
 // meanwhile, up to below `end`.
 template <class Visit>
 void visit_sums(const int16_t* sums, size_t count, const int& least, int end, Visit&& visit) {
     for (size_t start = 0; start < count; start += run_docs) {
-        int16_t largest = sums[start];
-        for (size_t i = 1; i < run_docs; ++i) largest = std::max(largest, sums[start + i]);  // zeros pad the last run
-        const int low = least;
-        if (largest < low && low > 0) continue;
-        for (size_t i = start, last = std::min(count, start + run_docs); i < last; ++i) {
-            if (sums[i] >= low && sums[i] < end) visit(i, sums[i]);
+        uint32_t bits = reaching(sums + start, least) & ~reaching(sums + start, end);  // zeros pad the last run
+        if (count - start < run_docs) bits &= (uint32_t{1} << (count - start)) - 1;
+        for (; bits != 0; bits &= bits - 1) {
+            const size_t i = start + static_cast<size_t>(lowest_bit(bits));
+            visit(i, sums[i]);
         }
     }
 }
@@ -320,9 +342,12 @@ void Index<Weight>::decide_block(Query& query, size_t block, const int16_t* sums
         largest.push_back({sum, static_cast<uint32_t>(i)});
         if (!shortlist.full() && largest.size() >= room) keep_largest();
     });
-    std::sort(largest.begin(), largest.end(), [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
-    for (size_t at = 0; at < largest.size() && largest[at].first >= least_now(); ++at) {
-        if (at + 8 < largest.size()) fetch_row(first + largest[at + 8].second);
+    const auto by_sum = [](const auto& a, const auto& b) { return a.first > b.first; };
+    if (largest.size() > shortlist.depth()) std::nth_element(largest.begin(), largest.begin() + static_cast<std::ptrdiff_t>(shortlist.depth()), largest.end(), by_sum);
+    for (size_t at = 0; at < largest.size(); ++at) {
+        if (at + 24 < largest.size()) prefetch(docs_.offsets + first + largest[at + 24].second);  // which says where the row lies
+        if (at + 8 < largest.size() && largest[at + 8].first >= least_now()) fetch_row(first + largest[at + 8].second);
+        if (largest[at].first < least_now()) continue;
         const size_t doc = first + largest[at].second;
         shortlist.offer(static_cast<int32_t>(doc), score_row(dense, doc));
     }

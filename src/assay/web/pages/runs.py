@@ -302,7 +302,7 @@ def _group_listing(
         ListColumn("running", lambda group: group.running or None, "count"),
         ListColumn("failed", lambda group: group.failed or None, "count"),
         *map(best, measures),
-        lists.moment_column("last began (UTC)", lambda group: group.last, "created"),
+        lists.moment_column("last run (UTC)", lambda group: group.last, "created"),
     ]
     return Listing(request, "groups", f"Runs by {view.group}", columns, groups, view.order)
 

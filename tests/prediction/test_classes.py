@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from assay.errors import AssayError, MismatchError, UsageError
-from assay.measures.classes import AVERAGES, Confusion
+from assay.prediction.classes import AVERAGES, Confusion
 
 RNG = random.Random(11)
 # Class e is never predicted, f never true.

@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from assay.errors import UsageError
-from assay.io import demo_collection as module
 from assay.io.collections import Collection
-from assay.io.demo_collection import stdlib_collection
+from assay.search import demo_texts as module
+from assay.search.demo_texts import stdlib_collection
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_the_seed_decides_order_and_sample_only(collection: Collection) -> None:
 
 SCRIPT = """
 import json, os, sys, threading, signal
-from assay.io.demo_collection import stdlib_collection
+from assay.search.demo_texts import stdlib_collection
 before = dict(os.environ), os.getcwd(), signal.getsignal(signal.SIGINT), sys.stdout
 collection = stdlib_collection()
 after = dict(os.environ), os.getcwd(), signal.getsignal(signal.SIGINT), sys.stdout
@@ -117,7 +117,7 @@ def test_making_it_says_and_changes_nothing(collection: Collection, hash_seed: s
 
 
 def test_a_python_without_docstrings_is_refused() -> None:
-    code = "from assay.io.demo_collection import stdlib_collection; stdlib_collection()"
+    code = "from assay.search.demo_texts import stdlib_collection; stdlib_collection()"
     done = subprocess.run(
         [sys.executable, "-OO", "-c", code], capture_output=True, text=True, check=False
     )

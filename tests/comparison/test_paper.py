@@ -1,0 +1,86 @@
+"""The table of a paper: systems × measures, letters of what is worse, a note on the test."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from assay import compare
+from assay.comparison.paper import paper_table
+from assay.tables.table import BOLD
+from tests.comparison.made_scores import made_scores
+
+HOSTILE = "a_b & \\input{x} % $^{#}~ [y"
+
+
+def three(**settings):
+    skills = {"old": 0.4, "new": 0.6, HOSTILE: 0.4}
+    scores = [made_scores(seed, skill=skill) for seed, skill in enumerate(skills.values())]
+    return compare(
+        *scores, names=list(skills), measures=["AP", "nDCG@10"], resamples=500, **settings
+    )
+
+
+def cells(text: str) -> list[list[str]]:
+    """Cells of the rows between the rules."""
+    body = text.partition("\\midrule\n")[2].partition("\\bottomrule")[0]
+    rows = [line.removesuffix(r" \\") for line in body.splitlines()]
+    return [re.split(r"(?<!\\)&", row) for row in rows]
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"baseline": "old"}, {"test": "t"}, {"correction": "none"}]
+)
+def test_superscripts_are_the_systems_that_the_test_shows_to_be_worse(settings):
+    found = three(**settings)
+    table = paper_table(found)
+    for row, name in zip(table.rows, found.names, strict=True):
+        for cell, measure in zip(row[2:], found.measures, strict=True):
+            pairs = [pair for pair in found.pairs_on(measure) if pair.winner == name]
+            worse = {"abc"[found.names.index(pair.other(name))] for pair in pairs}
+            assert set(cell.marks) - set("()") == worse
+            standing = next(s for s in found.standings_on(measure) if s.name == name)
+            assert (cell.value, cell.best) == (standing.mean.estimate, standing.leads)
+    assert {cell.marks for row in table.rows for cell in row[2:]} != {""}
+    assert f"n = {found.n_queries} queries" in table.notes[0]
+    assert table.notes[-1] == BOLD
+
+
+def test_the_note_names_test_correction_and_level():
+    words = " ".join(paper_table(three(test="t", level=0.01)).notes)
+    assert (
+        "paired Student t-test; Holm correction over all 3 pairs of 3 systems; level 1 %" in words
+    )
+    assert "resamples" not in words  # a t-test draws nothing
+    assert "Only differences to old were tested." in paper_table(three(baseline="old")).notes
+    same = compare(*[made_scores(1)] * 2, names=["a", "b"], measures="AP", resamples=200)
+    assert paper_table(same).notes[0].startswith("No difference is significant")
+
+
+def test_every_row_has_the_columns_that_the_tabular_declares_and_braces_match():
+    text = three().to_latex()
+    columns = re.search(r"\\begin\{tabular\}\{(.*)\}\n", text)[1]
+    n_columns = len(columns.replace("@{}", ""))
+    assert [len(row) for row in cells(text)] == [n_columns] * 3
+    lines = [line for line in text.splitlines() if not line.startswith("%")]
+    plain = re.sub(r"\\[\\{}%&#_$]", "", "\n".join(lines))
+    depth = np.cumsum([{"{": 1, "}": -1}.get(letter, 0) for letter in plain])
+    assert depth.min() >= 0
+    assert depth[-1] == 0
+    assert "%" not in plain
+    assert r"\input" not in plain
+    for name in ("table", "tabular"):
+        assert plain.count(rf"\begin{{{name}}}") == plain.count(rf"\end{{{name}}}") == 1
+
+
+def test_many_systems_have_numbers_and_long_runs_of_letters_are_ranges():
+    scores = [made_scores(seed, skill=0.1 + 0.03 * seed) for seed in range(7)]
+    found = compare(*scores, names=list("ABCDEFG"), measures="AP", resamples=300)
+    last = paper_table(found).rows[-1][-1].marks
+    assert "–" in last
+    many = [made_scores(seed) for seed in range(28)]
+    names = [f"s{number}" for number in range(28)]
+    table = paper_table(compare(*many, names=names, measures="AP", resamples=100))
+    assert [row[0].text for row in table.rows] == [str(number + 1) for number in range(28)]
