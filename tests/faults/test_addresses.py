@@ -26,6 +26,7 @@ from assay.core.specs import Consent
 from assay.core.text import mask_secrets
 from assay.errors import StorageError, UsageError
 from assay.io.formats import read_run
+from assay.io.streams import atomic_write
 from assay.runs.record import RunRecord
 from tests.cluster.corpora import ranking_bytes
 
@@ -346,3 +347,40 @@ def test_an_address_where_a_file_is_read(here, assay):
     with pytest.raises(StorageError, match=r"is an address.* Fetch it first") as caught:
         read_run(url)
     assert not has_secret(f"{caught.value}{answer.err}{answer.out}")
+
+
+BENCH = "bench --corpus docs.jsonl --queries queries.jsonl --qrels qrels.tsv --model bm25"
+
+
+@pytest.mark.parametrize("scheme", ["https://", "s3://", "https:/"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "eval a.run -r qrels.txt -o",
+        "report a.run -r qrels.txt -o",
+        "convert a.run",
+        "rank q.npy d.npy -o",
+        "encode texts.jsonl -e wordllama -o",
+        "demo --files",
+        "codes --demo",
+        f"{BENCH} --no-cache --runs",
+        f"{BENCH} --cache",
+        "pool a.run -o",
+    ],
+)
+def test_an_address_is_no_place_to_write_to(tmp_path, monkeypatch, assay, command, scheme):
+    monkeypatch.chdir(tmp_path)
+    answer = assay(*command.split(), f"{scheme}me:{PASSWORD}@host/out.json")
+    assert answer.code == 5, answer.err
+    shown = f"{scheme.rstrip('/')}//me:***@host/out.json is an address, and results are written"
+    assert shown in answer.err
+    assert not has_secret(f"{answer.err}{answer.out}")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_folder_with_a_colon_is_a_folder(tmp_path, monkeypatch):
+    (tmp_path / "run:").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with atomic_write("run:/a.run") as file:
+        file.write(b"q Q0 d 1 1 t")
+    assert (tmp_path / "run:" / "a.run").exists()

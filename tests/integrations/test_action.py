@@ -217,6 +217,52 @@ def test_a_name_is_no_markup_in_the_comment(folder):
         assert not re.search(r"<b>|!\[|\]\(|```| @", text), done.comment
 
 
+@pytest.mark.parametrize("name", ["run", "baseline", "qrels"])
+@pytest.mark.parametrize(
+    "place", ["../secret", ".git/config", "link/secret", "link/secret:scores", "../secret:x"]
+)
+def test_a_link_of_a_pull_request_is_not_quoted(folder, name, place):
+    here = folder / "here"
+    (here / ".git").mkdir(parents=True)
+    for file in (folder / "secret", here / ".git" / "config"):
+        file.write_text("TOKEN = s3cret\n")
+    for file in ("old.run", "same.run", "qrels.txt"):
+        (folder / file).rename(here / file)
+    (here / "link").symlink_to("..")
+    (here / "bin").symlink_to("../bin")
+    target, colon, array = place.partition(":")
+    if not target.startswith("link"):
+        (here / "linked").symlink_to(target)
+        place = f"linked{colon}{array}"
+    inputs = {"run": "same.run", "baseline": "old.run", "qrels": "qrels.txt", name: place}
+    done = call(GATE, here, **inputs)
+    assert done.code == 2
+    assert "These inputs lead out of the folder" in done.outputs["verdict"]
+    assert "s3cret" not in "".join((*done.outputs.values(), done.summary, done.comment, done.err))
+
+
+def test_a_link_inside_the_folder_is_a_file(folder):
+    (folder / "new.run").symlink_to("same.run")
+    inputs = {"baseline": "old.run", "qrels": str(folder / "qrels.txt")}
+    assert call(GATE, folder, run="new.run", **inputs).code == 0
+    assert call(GATE, folder, run="absent.run", **inputs).code == 5
+
+
+@pytest.mark.parametrize("name", ["assay-verdict.md", "out/verdict.md"])
+def test_the_comment_is_written_through_no_link(folder, name, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "verdict.md").write_text("precious")
+    inside = name == "assay-verdict.md"
+    link, target = (name, elsewhere / "verdict.md") if inside else ("out", elsewhere)
+    (folder / link).symlink_to(target)
+    inputs = {"run": "same.run", "baseline": "old.run", "qrels": "qrels.txt"}
+    done = call(GATE, folder, **inputs, comment_file=name)
+    assert done.code == (0 if inside else 2)
+    assert (elsewhere / "verdict.md").read_text() == "precious"
+    assert [file.name for file in elsewhere.iterdir()] == ["verdict.md"]
+    assert "### Assay" in (folder / "assay-verdict.md").read_text()
+
+
 def test_the_hook_takes_names_as_names(folder, assay):
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
     (page,) = [yaml.safe_load(one.text) for one in blocks(PAGE, "yaml") if "repos:" in one.text]

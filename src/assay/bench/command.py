@@ -80,6 +80,7 @@ _machine_options = options.add_options(
     cluster_options("Encode on threads, serial, auto (Ray), or Ray's address. [here]"),
     _in_models(
         "--cache",
+        type=options.output_folder,
         metavar="DIR",
         help="Cache folder of vectors. [$ASSAY_CACHE, or the system's place]",
         writes=True,

@@ -74,8 +74,7 @@ def _refuse_dash(path: str) -> None:
 def output_folder(path: str) -> str:
     """Check a folder to write to, which the command makes if it is not there."""
     _refuse_dash(path)
-    if "://" not in path:
-        check_folder(path)
+    check_folder(path)
     return path
 
 

@@ -534,7 +534,16 @@ def check_target(name: str) -> str:
 
 
 def check_folder(folder: str, name: str = "") -> None:
-    """Refuse a folder, or that of the file `name`, which is neither there nor can be made."""
+    """Refuse a folder, or that of the file `name`, which is neither there nor can be made.
+
+    An address is no folder: it would become one called `https:`.
+    """
+    address = re.match(r"([a-z][a-z0-9+.-]+:)//?(.*)", name or folder, re.DOTALL)
+    if address is not None and not os.path.isdir(address[1]):
+        raise StorageError(
+            f"{mask_secrets('//'.join(address.groups()))} is an address, and results are written "
+            "to files of this machine. Name a file or folder here."
+        )
     try:
         parent = os.path.realpath(folder)
         while not os.path.lexists(parent):
