@@ -599,7 +599,7 @@ class TestFailures:
         how = {**HOW, "concurrency": concurrency, "retries": 0}
         many = small(n_docs=500, n_queries=500)
         for failed in ("error", "skip"):
-            with pytest.raises(EndpointError, match="queries failed; [0-9]+ were skipped"):
+            with pytest.raises(EndpointError, match=r"queries failed; [0-9]+ were skipped"):
                 run_bench(many, [flaky], failed=failed, **how)
 
     def test_bad_answers_are_not_retried(self, concurrency: int) -> None:
