@@ -18,7 +18,7 @@ def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     from assay.bench import demo
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("assay.io.demo_collection.stdlib_collection", small)
+    monkeypatch.setattr("assay.search.demo_texts.stdlib_collection", small)
     monkeypatch.setattr(demo, "MODELS", ("bm25", "tfidf", "lsa:20", "wordllama"))
     return tmp_path
 

@@ -156,9 +156,8 @@ class AnswerReader:
             effect = 'Their signs are turned round. Set scores = "low" to say so.'
             findings.append(Finding("note", "distances", message, effect, 1, 1))
         lines = self._fold(lines, direction)
-        if unknown := [
-            str(id)[:80] for id in lines.ids.take(np.arange(len(there), len(lines.ids)))
-        ]:
+        extra = lines.ids.take(np.arange(len(there), len(lines.ids)))
+        if unknown := [str(id)[:80] for id in extra]:
             how: Any = {"allow": self.allow_mismatch, "prefixes": False}
             returned = lines.ids.take(np.unique(lines.numbers))
             check_match(returned, there, f"ids that {name} returned", "the collection", **how)
@@ -263,10 +262,8 @@ class AnswerReader:
 
     def _fold(self, lines: _Lines, direction: str) -> _Lines:
         """Return lines of documents where ids are those of chunks."""
-        doc_of, aggregation = (
-            make_doc_of(self.system.settings.get("doc_of")),
-            self.options.aggregation,
-        )
+        doc_of = make_doc_of(self.system.settings.get("doc_of"))
+        aggregation = self.options.aggregation
         if doc_of is None:
             return lines
         if aggregation.best > 1 and direction == "order":

@@ -179,9 +179,9 @@ class SweepCurve(Shown):
                 mean.text() or "",
                 cost,
                 "*" * best,
-                "chosen" * (i == self.choice),
+                "chosen" * (at == self.choice),
             )
-            for i, (value, mean, cost, best) in enumerate(self.points)
+            for at, (value, mean, cost, best) in enumerate(self.points)
         ]
         head = Interval.heading(self.held_out.level)
         return table_of((self.option, self.measure, head, self.unit, "Pareto", "choice"), rows)
