@@ -19,6 +19,7 @@ from assay.bench.plan import PreparedCollection, Rerank
 from assay.bench.search import ChunkAggregation, SearchResult
 from assay.comparison.compare import Comparison, compare
 from assay.comparison.standings import standings_table
+from assay.comparison.verdict import verdict_words
 from assay.core.conventions import as_settings, setting_parts
 from assay.core.hits import Hits
 from assay.core.ranking import Ranking
@@ -502,14 +503,14 @@ class BenchResult(Shown):
     def page(self, board: Leaderboard | None = None) -> Page:
         """Return verdict, leaderboard, costs and diagnosis as words and tables."""
         board = board or self.standing
-        page: Page = [Words(verdict, "verdict") for verdict in board.verdicts.values()]
+        page: Page = [*verdict_words(board.verdicts.values())]
         page += [self.leaderboard(board), *self.tables_of_costs()]
         page += [Words(sentence) for sentence in _describe_tuning(self)]
         page += [*_rerank_page(self, board), *_variant_page(self, board)]
         other = self.answer_board(board)
         if other is not None and self.by_answers is not None:
             page.append(Words(_BY_ANSWERS))
-            page += [Words(verdict, "verdict") for verdict in other.verdicts.values()]
+            page += verdict_words(other.verdicts.values())
             page.append(self.by_answers.leaderboard(other))
             page.append(Words(other.aligned.signature, "signature"))
         for finding in self.diagnosis.findings:

@@ -12,7 +12,6 @@ import base64
 import gzip
 import hashlib
 import json
-import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -81,13 +80,7 @@ class Report(Shown, Leaderboard):
 
     def plain_verdict(self, measure: Measure) -> tuple[str, str, str]:
         """Return the verdict on a measure in one plain sentence, its numbers, and the test."""
-        if self.comparison is not None:
-            said, numbers, test = say_verdict(self.comparison, str(measure))
-            return said + self._below_chance(measure), numbers, test
-        mean, chance = self.standings_on(measure)[0].mean, self.chance_on(measure)
-        parts = [] if math.isnan(mean.low) else [f"{mean.heading(mean.level)} {mean.text()}"]
-        parts += [] if math.isnan(chance) else [f"a random order reaches {chance:.4f}"]
-        return f"{self.names[0]} scores {mean.estimate:.4f} on {measure}", " · ".join(parts), ""
+        return say_verdict(self.verdicts[str(measure)], self.comparison)
 
     @cached_property
     def plugin_sections(self) -> list[tuple[str, Table | str]]:
@@ -225,7 +218,7 @@ def make_report(
         >>> qrels = {f"q{i}": {"a": 1} for i in range(8)}
         >>> good = evaluate({q: {"a": 2, "b": 1} for q in qrels}, qrels, "RR")
         >>> make_report({"good": good}).verdicts["RR"]
-        'good reaches 1.0000 [0.6756, 1.0000] on RR'
+        'good scores 1.0000 on RR. 95 % CI [0.6756, 1.0000]'
     """
     board = rank_records(runs, **settings)
     names = board.names

@@ -14,7 +14,7 @@ from assay.comparison.compare import Comparison, compare
 from assay.comparison.pairs import ComparisonSettings
 from assay.comparison.sensitivity import Sensitivity, sensitivity
 from assay.comparison.standings import Standing, describe_intervals
-from assay.comparison.verdict import join_names
+from assay.comparison.verdict import Verdict, join_names
 from assay.core.text import remark_about
 from assay.errors import UsageError
 from assay.io.formats import as_judgments, as_ranking, read_questions
@@ -53,14 +53,13 @@ class Leaderboard:
         return None if self.comparison is None else self.comparison.baseline
 
     @cached_property
-    def verdicts(self) -> dict[str, str]:
+    def verdicts(self) -> dict[str, Verdict]:
         """A sentence for each measure; it names those that a random order beats."""
         if self.comparison is None:
             return {str(measure): self._alone(str(measure)) for measure in self.measures}
-        said = self.comparison.verdicts
         return {
-            str(compared): said[str(compared)] + self._below_chance(compared)
-            for compared in self.measures
+            str(compared): block.verdict.with_clause(self._below_chance(compared))
+            for compared, block in zip(self.measures, self.comparison.blocks, strict=True)
         }
 
     def _below_chance(self, measure: Measure) -> str:
@@ -76,13 +75,12 @@ class Leaderboard:
         verb = "is" if len(low) == 1 else "are"
         return f"; {join_names(low)} {verb} worse than a random order, which reaches {chance:.4f}"
 
-    def _alone(self, measure: str) -> str:
-        standing = self.standings_on(measure)[0]
-        mean = standing.mean
-        ends = "" if math.isnan(mean.low) else f" {mean.text()}"
-        chance = self.chance_on(measure)
-        beside = "" if math.isnan(chance) else f"; a random order reaches {chance:.4f}"
-        return f"{standing.name} reaches {mean.estimate:.4f}{ends} on {measure}{beside}"
+    def _alone(self, measure: str) -> Verdict:
+        mean, chance = self.standings_on(measure)[0].mean, self.chance_on(measure)
+        parts = [] if math.isnan(mean.low) else [f"{mean.heading(mean.level)} {mean.text()}"]
+        parts += [] if math.isnan(chance) else [f"a random order reaches {chance:.4f}"]
+        said = f"{self.names[0]} scores {mean.estimate:.4f} on {measure}"
+        return Verdict(said, " · ".join(parts))
 
     def standings_on(self, measure: str | Measure) -> tuple[Standing, ...]:
         """Return the runs on one measure, best first."""
@@ -201,7 +199,7 @@ def rank_records(
     Example:
         >>> from assay import evaluate
         >>> rank_records({"good": evaluate({"q": {"a": 1}}, {"q": {"a": 1}}, "RR")}).verdicts["RR"]
-        'good reaches 1.0000 on RR'
+        'good scores 1.0000 on RR'
     """
     records = tuple(as_records(runs))
     if not records:
