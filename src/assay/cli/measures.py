@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import shutil
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -128,13 +130,20 @@ def _describe(definition: Definition) -> str:
         "also called": _other_names(definition) or "–",
     }
     lines = [_pattern(definition), "", inspect.cleandoc(definition.function.__doc__ or ""), ""]
-    lines += [f"{key + ':':<13}{value}" for key, value in facts.items()]
+    lines += [_hang(f"{key + ':':<13}{value}", 13) for key, value in facts.items()]
     lines += ["parameters:" if definition.params else "parameters:  none"]
     for key, param in definition.params.items():
         default = "None" if param.default is None else format_value(param.default) or "none"
         source = f"conventions ({param.convention})" if param.convention else default
-        lines.append(f"  {key:<8}{param.about}; {param.takes()}; default: {source}")
+        facts_of = f"  {key:<8}{param.about}; {param.takes()}; default: {source}"
+        lines.append(_hang(facts_of, 10))
     return "\n".join(lines)
+
+
+def _hang(line: str, indent: int) -> str:
+    """Break a line that is wider than the screen, below its own start."""
+    width = shutil.get_terminal_size().columns
+    return textwrap.fill(line, width, subsequent_indent=" " * indent)
 
 
 def _list_presets() -> output.TableResult:
