@@ -36,13 +36,13 @@ from assay.runs.leaderboard import Leaderboard, rank_records
 from assay.runs.record import RecordsLike, RunRecord
 from assay.runs.results import QueryResults, ResultDoc
 from assay.tables.html import html_text
-from assay.tables.table import Page, Shown, Table, Words, latex_page, markdown_page
+from assay.tables.table import Page, Table, Words, latex_page, markdown_page
 
 _ENDINGS: Final = (".html", ".htm", ".md", ".tex")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Report(Shown, Leaderboard):
+class Report(Leaderboard):
     """A leaderboard to show; made by `make_report`, written by `save`.
 
     Args:

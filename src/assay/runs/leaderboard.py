@@ -13,8 +13,8 @@ from assay.comparison.alignment import Aligned
 from assay.comparison.compare import Comparison, compare
 from assay.comparison.pairs import ComparisonSettings
 from assay.comparison.sensitivity import Sensitivity, sensitivity
-from assay.comparison.standings import Standing, describe_intervals
-from assay.comparison.verdict import Verdict, join_names
+from assay.comparison.standings import Standing, describe_intervals, standings_table
+from assay.comparison.verdict import Verdict, join_names, verdict_words
 from assay.core.text import remark_about
 from assay.errors import UsageError
 from assay.io.formats import as_judgments, as_ranking, read_questions
@@ -23,10 +23,11 @@ from assay.runs.record import RecordsLike, RunRecord, as_records
 from assay.scoring.output import disclosures, is_below_chance
 from assay.stats import RankInterval, intervals
 from assay.stats.choices import INTERVAL, LEVEL, RESAMPLES
+from assay.tables.table import Page, Shown, Words
 
 
-@dataclass(frozen=True, eq=False)
-class Leaderboard:
+@dataclass(frozen=True, eq=False, repr=False)
+class Leaderboard(Shown):
     """Records and what may be said about them; made by `rank_records`.
 
     `comparison` is None where there is one record; the first measure is the headline.
@@ -144,6 +145,17 @@ class Leaderboard:
         """The group columns that all runs have."""
         first = self.runs[0].scored().groups
         return tuple(name for name in first if all(name in r.scored().groups for r in self.runs))
+
+    def page(self) -> Page:
+        """Return verdicts, one table of all measures, remarks, method and signature."""
+        standings = [row for measure in self.measures for row in self.standings_on(measure)]
+        below = [
+            *(Words(remark, "remark") for remark in self.remarks),
+            Words(self.method, "method"),
+        ]
+        signature = Words(self.aligned.signature, "signature")
+        verdicts = verdict_words(self.verdicts.values())
+        return [*verdicts, standings_table(standings), *below, signature]
 
     @property
     def method(self) -> str:
