@@ -150,6 +150,12 @@ RESULTS = {
     "RunList": stored,
     "Run": lambda: stored()[0],
 }
+NEEDED = {
+    "ExperimentResult": "cv2",
+    "MatchingReport": "cv2",
+    "RunList": "sqlalchemy",
+    "Run": "sqlalchemy",
+}
 
 
 @pytest.fixture(scope="module")
@@ -162,8 +168,8 @@ def demo(tmp_path_factory):
 @pytest.mark.parametrize("name", RESULTS)
 def test_a_result_is_short_as_text_and_clean_in_a_notebook(name, demo, monkeypatch):
     monkeypatch.chdir(demo)
-    if name in ("ExperimentResult", "MatchingReport"):
-        pytest.importorskip("cv2")
+    if name in NEEDED:
+        pytest.importorskip(NEEDED[name])
     result = RESULTS[name]()
     assert type(result).__name__ == name.partition(" ")[0]
     text = repr(result)

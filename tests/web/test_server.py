@@ -149,7 +149,7 @@ def test_a_port_in_use_is_named(place, assay):
     ("arguments", "variables", "code", "words"),
     [
         (["--store", "none.db"], {}, 5, "There is no store at none.db"),
-        (["--store", "S", "--host", "no.such.host.invalid"], {}, 2, "cannot be opened"),
+        (["--store", "S", "--host", "no.such.host.invalid"], {}, 2, "Cannot open port"),
         (["--store", "S", "--port", "70000"], {}, 2, "--port"),
         (["--store", "S"], {"ASSAY_TOKEN": "short"}, 2, "at least 16"),
     ],

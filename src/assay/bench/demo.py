@@ -135,7 +135,9 @@ def _run_demo(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"{folder} cannot be made: {error.strerror or error}.") from error
+        raise StorageError(
+            f"Cannot make {folder}: {error.strerror or error}. Choose another path."
+        ) from error
     labels: Any = {"dataset": "stdlib", "tags": ("demo",)}
     with saving_runs("bench", wanted=True, store=str(folder / "assay.db"), **labels) as saving:
         collection = demo_texts.stdlib_collection()

@@ -743,7 +743,9 @@ def write_runs(result: BenchResult, folder: str | os.PathLike[str]) -> list[Path
     try:
         home.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"{home} cannot be created: {error.strerror or error}.") from error
+        raise StorageError(
+            f"Cannot make {home}: {error.strerror or error}. Choose another path."
+        ) from error
     names = _file_names([system.name for system in result.systems])
     for system, name in zip(result.systems, names, strict=True):
         write_run(system.ranking, home / f"{name}.run", format="trec", tag=name)

@@ -42,7 +42,7 @@ def command(*, names: tuple[str, ...], presets: bool, json_wanted: bool, file: s
       assay measures --conventions
     """
     if presets and names:
-        raise click.UsageError("--conventions lists the presets; it takes no NAME.")
+        raise click.UsageError("--conventions takes no NAME.")
     result = _list_presets() if presets else _list_measures(names)
     table = () if isinstance(result, output.TextResult) else ("markdown", "csv", "tsv")
     layout = output.choose_format(None, json_wanted, file, known=("text", *table, "json"))
@@ -141,7 +141,9 @@ def _describe(definition: Definition) -> str:
 
 
 def _hang(line: str, indent: int) -> str:
-    """Break a line that is wider than the screen, below its own start."""
+    """Break a line that is wider than the terminal, below its own start."""
+    if not output.on_terminal():
+        return line
     width = shutil.get_terminal_size().columns
     return textwrap.fill(line, width, subsequent_indent=" " * indent)
 

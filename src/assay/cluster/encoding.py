@@ -103,7 +103,9 @@ def encode_shards(
     try:
         os.makedirs(target, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"{target} cannot be made: {error.strerror}.") from None
+        raise StorageError(
+            f"Cannot make {target}: {error.strerror}. Choose another path."
+        ) from None
     tasks = [
         _ShardTask(
             source, os.path.join(target, f"part-{number:05}"), spec, settings or EncoderSettings()

@@ -102,7 +102,9 @@ def write_collection(collection: Collection, folder: FilePath, *, split: str = "
     try:
         (home / "qrels").mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"{home} cannot be made: {error.strerror or error}.") from error
+        raise StorageError(
+            f"Cannot make {home}: {error.strerror or error}. Choose another path."
+        ) from error
     layout = Layout(home / "corpus.jsonl", home / "queries.jsonl", home / "qrels" / f"{split}.tsv")
     documents = zip(collection.doc_ids, collection.doc_texts, strict=True)
     _write(layout.corpus, (_record(id, title="", text=text) for id, text in documents))

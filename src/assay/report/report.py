@@ -115,7 +115,7 @@ class Report(Leaderboard):
         except OSError as error:
             reason = error.strerror or error
             raise StorageError(
-                f"The folder for figures {target} cannot be created: {reason}."
+                f"Cannot make the folder for figures {target}: {reason}. Choose another path."
             ) from error
         written: dict[str, Path] = {}
         for figure in report_charts(self):

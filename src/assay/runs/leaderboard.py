@@ -230,7 +230,7 @@ def rank_records(
     if len(records) > 1:
         comparison = compare(*scores, names=names, measures=measures, slices=slices, **options)
     elif baseline is not None:
-        raise UsageError(f"There is one run; the baseline {baseline!r} has nothing to compare.")
+        raise UsageError(f"A baseline needs two runs, found one ({baseline!r}). Pass another.")
     elif slices is not None:
         raise UsageError(f"There is one run; slices by {slices!r} compare two or more.")
     aligned = alignment.align(scores, names=names, measures=measures, by=by, settings=options)

@@ -394,4 +394,4 @@ def _unpack_query(blob: codec.Blob) -> tuple[str, Any]:
 
 
 def _unreadable() -> StorageError:
-    return StorageError("The results of a query cannot be read: they are damaged.")
+    return StorageError("Cannot read the results of a query: they are damaged. Restore a backup.")
