@@ -184,7 +184,7 @@ def _explain(error: BaseException) -> str:
     words = mask_secrets(f"{type(cause).__name__}: {cause}")
     if isinstance(cause, ConnectionError | TimeoutError) or absent:
         return f"cannot be reached: {words:.200}. Check the host and your network."
-    return f"cannot be read: {words:.200}."
+    return f"cannot be read: {words:.200}. Check the address."
 
 
 def _status_of(error: BaseException) -> int:
