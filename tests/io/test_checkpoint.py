@@ -101,7 +101,7 @@ def test_without_a_folder_nothing_is_stored():
 def test_only_an_optional_checkpoint_may_fail(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
-    with pytest.raises(StorageError, match="Cannot make"):
+    with pytest.raises(StorageError, match="Cannot write"):
         Checkpoint(blocked / "parts").save("x.part", ARRAYS)
     with pytest.raises(StorageError, match="Cannot read"):
         Checkpoint(blocked).load("x.part")

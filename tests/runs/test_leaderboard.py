@@ -99,7 +99,7 @@ def test_remarks_warn_of_other_datasets_and_query_sets() -> None:
 def test_nothing_to_compare_is_refused() -> None:
     with pytest.raises(UsageError, match="at least one run"):
         rank_records([])
-    with pytest.raises(UsageError, match="baseline 'b' has nothing to compare"):
+    with pytest.raises(UsageError, match="A baseline needs two runs, found one \\('b'\\)"):
         rank_records([make_record("a", 0.1)], baseline="b")
     with pytest.raises(UsageError, match="has no per-query values"):
         rank_records([RunRecord("a")])

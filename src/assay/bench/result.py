@@ -24,8 +24,9 @@ from assay.core.conventions import as_settings, setting_parts
 from assay.core.hits import Hits
 from assay.core.ranking import Ranking
 from assay.core.text import Remark, format_bytes, format_rate, format_time
-from assay.errors import InputError, StorageError, UsageError
+from assay.errors import InputError, UsageError
 from assay.io.collections import CONVENTION, Collection
+from assay.io.streams import make_folder
 from assay.io.texts import ChunkRule, TextFolder
 from assay.io.writers import write_run
 from assay.plugins import find_hook
@@ -739,13 +740,7 @@ def write_runs(result: BenchResult, folder: str | os.PathLike[str]) -> list[Path
     Example:
         write_runs(run_bench(collection, ["bm25"]), "runs")
     """
-    home = Path(folder)
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(
-            f"Cannot make {home}: {error.strerror or error}. Choose another path."
-        ) from error
+    home = make_folder(folder)
     names = _file_names([system.name for system in result.systems])
     for system, name in zip(result.systems, names, strict=True):
         write_run(system.ranking, home / f"{name}.run", format="trec", tag=name)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import shutil
 import textwrap
+from functools import partial
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -130,22 +131,17 @@ def _describe(definition: Definition) -> str:
         "also called": _other_names(definition) or "–",
     }
     lines = [_pattern(definition), "", inspect.cleandoc(definition.function.__doc__ or ""), ""]
-    lines += [_hang(f"{key + ':':<13}{value}", 13) for key, value in facts.items()]
+    lines += [f"{key + ':':<13}{value}" for key, value in facts.items()]
     lines += ["parameters:" if definition.params else "parameters:  none"]
     for key, param in definition.params.items():
         default = "None" if param.default is None else format_value(param.default) or "none"
         source = f"conventions ({param.convention})" if param.convention else default
-        facts_of = f"  {key:<8}{param.about}; {param.takes()}; default: {source}"
-        lines.append(_hang(facts_of, 10))
-    return "\n".join(lines)
-
-
-def _hang(line: str, indent: int) -> str:
-    """Break a line that is wider than the terminal, below its own start."""
+        lines.append(f"  {key:<8}{param.about}; {param.takes()}; default: {source}")
+    text = "\n".join(lines)
     if not output.on_terminal():
-        return line
-    width = shutil.get_terminal_size().columns
-    return textwrap.fill(line, width, subsequent_indent=" " * indent)
+        return text
+    fill = partial(textwrap.fill, width=get_terminal_size().columns, subsequent_indent=" " * 10)
+    return "\n".join(map(fill, text.split("\n")))
 
 
 def _list_presets() -> output.TableResult:

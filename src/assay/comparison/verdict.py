@@ -63,13 +63,9 @@ class Verdict(str):
         verdict.headline, verdict.numbers, verdict.holes = headline, numbers, holes
         return verdict
 
-    def with_holes(self, holes: str) -> Verdict:
-        """Return the verdict with what unjudged documents could change."""
-        return Verdict(self.headline, self.numbers, holes)
-
-    def with_clause(self, clause: str) -> Verdict:
-        """Return the verdict with more in its sentence."""
-        return Verdict(self.headline + clause, self.numbers, self.holes)
+    def extended(self, clause: str = "", holes: str = "") -> Verdict:
+        """Return the verdict with more in its sentence, or what unjudged documents could change."""
+        return Verdict(self.headline + clause, self.numbers, holes or self.holes)
 
 
 def verdict_words(verdicts: Iterable[str]) -> Iterator[Words]:

@@ -166,6 +166,21 @@ def unreadable(name: str, error: Exception) -> StorageError:
     return StorageError(f"Cannot read {name}: {why}. Check the path and its permissions.")
 
 
+def unwritable(name: str, why: object) -> StorageError:
+    """Return the error of a file or folder that cannot be written or made."""
+    why = getattr(why, "strerror", None) or why
+    return StorageError(f"Cannot write {name}: {why}. Choose another path.")
+
+
+def make_folder(folder: FilePath) -> Path:
+    """Make a folder and those above it; return its path."""
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:  # ValueError: NUL in the name
+        raise unwritable(str(folder), error) from None
+    return Path(folder)
+
+
 def missing_file(name: str) -> StorageError:
     """Return the error of a file or folder that is not there, with the nearest names that are."""
     if "://" in name:
@@ -527,7 +542,7 @@ def check_target(name: str) -> str:
     except (FileNotFoundError, NotADirectoryError):
         mode = None
     except (OSError, ValueError) as error:
-        raise StorageError(f"Cannot write {name!r}: {error}. Choose another path.") from None
+        raise unwritable(repr(name), error) from None
     check_folder(os.path.dirname(target), name)
     if mode is None:
         return target
@@ -545,15 +560,13 @@ def check_folder(folder: str, name: str = "") -> None:
         while not os.path.lexists(parent):
             parent = os.path.dirname(parent)
     except (OSError, ValueError) as error:
-        raise StorageError(
-            f"Cannot write {name or folder!r}: {error}. Choose another path."
-        ) from None
+        raise unwritable(repr(name or folder), error) from None
     if os.path.isdir(parent) and os.access(parent, os.W_OK | os.X_OK):
         return
     why = f"no permission to write in {parent}"
     if not os.path.isdir(parent):
         why = f"{parent} is not a folder"
-    raise StorageError(f"Cannot write {name or folder}: {why}. Choose another path.")
+    raise unwritable(name or folder, why)
 
 
 def _sync_folder(folder: str) -> None:

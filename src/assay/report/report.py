@@ -26,8 +26,8 @@ from assay.arrays import Floats, Ints
 from assay.core.checks import as_list
 from assay.core.hits import Hits
 from assay.core.text import printable
-from assay.errors import StorageError, UsageError
-from assay.io.streams import atomic_write
+from assay.errors import UsageError
+from assay.io.streams import atomic_write, make_folder
 from assay.measures import Measure
 from assay.report.charts import check_format, render_chart, report_charts
 from assay.report.sections import SECTIONS, options, plugin_sections
@@ -109,14 +109,7 @@ class Report(Leaderboard):
         endings = as_list(formats, "formats")
         for ending in endings:
             check_format(ending)
-        target = Path(folder)
-        try:
-            target.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            reason = error.strerror or error
-            raise StorageError(
-                f"Cannot make the folder for figures {target}: {reason}. Choose another path."
-            ) from error
+        target = make_folder(folder)
         written: dict[str, Path] = {}
         for figure in report_charts(self):
             spec = figure.spec()

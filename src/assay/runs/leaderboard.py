@@ -59,7 +59,7 @@ class Leaderboard(Shown):
         if self.comparison is None:
             return {str(measure): self._alone(str(measure)) for measure in self.measures}
         return {
-            str(compared): block.verdict.with_clause(self._below_chance(compared))
+            str(compared): block.verdict.extended(self._below_chance(compared))
             for compared, block in zip(self.measures, self.comparison.blocks, strict=True)
         }
 
@@ -148,14 +148,13 @@ class Leaderboard(Shown):
 
     def page(self) -> Page:
         """Return verdicts, one table of all measures, remarks, method and signature."""
-        standings = [row for measure in self.measures for row in self.standings_on(measure)]
+        rows = [row for measure in self.measures for row in self.standings_on(measure)]
         below = [
             *(Words(remark, "remark") for remark in self.remarks),
             Words(self.method, "method"),
         ]
         signature = Words(self.aligned.signature, "signature")
-        verdicts = verdict_words(self.verdicts.values())
-        return [*verdicts, standings_table(standings), *below, signature]
+        return [*verdict_words(self.verdicts.values()), standings_table(rows), *below, signature]
 
     @property
     def method(self) -> str:
