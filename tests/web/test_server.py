@@ -140,7 +140,7 @@ def test_a_port_in_use_is_named(place, assay):
         port = other.getsockname()[1]
         answer = assay("serve", "--store", place, "--port", port)
     assert answer.code == 2
-    assert f"Port {port} of 127.0.0.1" in answer.err
+    assert f"Cannot open port {port} of 127.0.0.1" in answer.err
     assert "--port 0" in answer.err
     assert answer.out == ""
 
