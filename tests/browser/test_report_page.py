@@ -199,10 +199,10 @@ def test_everything_by_keyboard(opened, files):
 
 def test_terms_open_by_keyboard_and_close_again(opened, files):
     page = opened(files["demo"])
-    term = page.get_by_role("button", name="group letters")
+    term = page.get_by_role("button", name="group", exact=True)
     text = page.locator(f"#{term.first.get_attribute('popovertarget')}")
     expect(text).to_be_hidden()
-    page.locator("button.term", has_text="group letters").focus()
+    page.locator("button.term:text-is('group')").focus()
     page.keyboard.press("Enter")
     expect(text).to_be_visible()
     assert "share a letter" in text.inner_text()
