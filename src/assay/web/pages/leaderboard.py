@@ -421,7 +421,9 @@ def describe_difference(change: Change) -> str:
         if change.low is None
         else f" ({100 * LEVEL:g} % CI {change.low:+.4f} to {change.high:+.4f})"
     )
-    return "" if change.difference is None else f"Change {change.difference:+.4f}{ends}"
+    if change.difference is None:
+        return ""
+    return f"Change {change.difference:+.4f}{ends}".replace("-", "−")
 
 
 def recovery_of(
