@@ -148,7 +148,7 @@ def ranked_table(comparison: Comparison, measure: str) -> Table:
 
 
 _TERMS: Final = {
-    "group letters": "Runs that share a letter do not differ significantly from each other.",
+    "group": "Runs that share a letter do not differ significantly from each other.",
     "interval": "The range in which the mean of all such queries lies, at the stated confidence.",
     "p": "How often chance alone gives a difference this large; small means significant.",
     "max-t": "A correction for testing many pairs: the significance level holds for all of them "
@@ -162,7 +162,7 @@ def method_terms(comparison: Comparison | None) -> list[str]:
     """Return the terms that a reader of a comparison meets."""
     if comparison is None:
         return ["interval"]
-    letters = ["group letters"] if comparison.baseline is None else []
+    letters = ["group"] if comparison.baseline is None else []
     return ["p", "interval", *letters, *re.findall("max-t", comparison.method)[:1]]
 
 
