@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import AssayError, UsageError, error_text, need
-from assay.io.fingerprints import fingerprint_of, version_of, weights_of
+from assay.io.fingerprints import fingerprint_of, version_of
 from assay.io.plain_data import parse_json
 from assay.io.streams import read_text
-from assay.models.encoding import Batch, Encoder, EncoderRequest
+from assay.models.encoding import Batch, Encoder, EncoderRequest, weights_of
 from assay.models.ragged import VectorKind
 from assay.models.settings import EncoderSettings
 from assay.search.engine import SparseVectors
