@@ -41,12 +41,7 @@ _HUB_AND_SIZE: Final = (
     _number("max_length", "Maximum number of tokens; longer texts are truncated."),
     _of_models("revision", "Commit, branch or tag of st: models.", metavar="REV"),
     _of_models("dtype", "Number type of st: models.", one_of(DTYPES)),
-    _of_models(
-        "trust_remote_code",
-        "Run code that comes with st: models.",
-        SWITCH,
-        is_flag=True,
-    ),
+    _of_models("trust_remote_code", "Run code that comes with st: models.", SWITCH, is_flag=True),
     _number("batch_size", "Encoding batch size."),
     _of_models(
         "price",
@@ -111,9 +106,7 @@ RERANK_SCHEMA: Final = object_schema(_RERANK, "of", "spec")
 # Systems that Assay does not run itself; options hold for all of them.
 _of_systems = partial(_input, section="Systems")
 _DOC_OF: Final = _of_systems(
-    "doc_of",
-    "Regular expression or file from returned to judged ids.",
-    metavar="REGEX",
+    "doc_of", "Regular expression or file from returned to judged ids.", metavar="REGEX"
 )
 SYSTEM: Final = (
     Setting("name", "Its name in results; by default the spec."),
@@ -156,10 +149,7 @@ BENCH: Final = (
     ),
     _file("queries", "Queries: .jsonl, .json, .csv, .tsv, .parquet."),
     _file("qrels", "Judgments: TREC, .tsv, .csv, .json, .parquet.", flags=("-r", "--qrels")),
-    _file(
-        "answers",
-        "Answer strings of the queries; documents containing one are relevant.",
-    ),
+    _file("answers", "Answer strings of the queries; documents containing one are relevant."),
     _input("split", "Judgments of a folder in BEIR's layout.", default="test", metavar="NAME"),
     _input(
         "name",
@@ -173,9 +163,7 @@ BENCH: Final = (
         metavar="UNIT:SIZE[:OVERLAP]",
     ),
     _input(
-        "fold",
-        "Document score from chunk scores: max (default) or sum:N.",
-        metavar="max|sum:N",
+        "fold", "Document score from chunk scores: max (default) or sum:N.", metavar="max|sum:N"
     ),
     _input(
         "judged",
@@ -226,16 +214,9 @@ BENCH: Final = (
     _of_systems(
         "failed", "Failed queries: an error, or skipped for all systems.", one_of(FAILED), "error"
     ),
-    _input(
-        "filter",
-        "Filter by shared columns: tenant, or date>=since.",
-        TEXTS,
-        metavar="COLUMN",
-    ),
+    _input("filter", "Filter by shared columns: tenant, or date>=since.", TEXTS, metavar="COLUMN"),
     _of_models(
-        "sweep",
-        "Values of an index option, depth or weight to compare.",
-        metavar="NAME=V1,V2,...",
+        "sweep", "Values of an index option, depth or weight to compare.", metavar="NAME=V1,V2,..."
     ),
     _input("metric", "Similarity of vectors.", one_of(METRICS), "cosine", section="Search"),
     _of_models("device", "Device of the models.", metavar="NAME"),

@@ -122,9 +122,7 @@ _shard_options = options.add_options(
 @options.in_search("--sample N", least=1, help="Search for N random queries only.")
 @options.in_statistics("--seed N", least=0, help="With --sample. [0]")
 @options.in_search(
-    "--recall-of RUN",
-    help="Approximate run whose recall to estimate, with --sample.",
-    reads=True,
+    "--recall-of RUN", help="Approximate run whose recall to estimate, with --sample.", reads=True
 )
 @options.in_input("-r", "--qrels QRELS", help="Score the run against these judgments.", reads=True)
 @options.measures_option("Measure to score with --qrels. May be repeated.")

@@ -374,10 +374,7 @@ def _sample(values: Floats, method: str, clusters: Any, strata: Any) -> _Sample:
 
 
 def _fill(
-    plan: Interval,
-    sample: _Sample,
-    bounds: Bounds | None,
-    drawn: tuple[Floats, float] | None,
+    plan: Interval, sample: _Sample, bounds: Bounds | None, drawn: tuple[Floats, float] | None
 ) -> Interval:
     """Complete the interval; `drawn` are resampled means, if they are there already."""
     n = len(sample.values)
