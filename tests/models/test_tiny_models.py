@@ -167,7 +167,6 @@ def test_masks_lengths_and_prompts_are_part_of_the_identity(tokens, tmp_path, fi
     other = copied(tokens, tmp_path / "other")
     change(other / file, **entries)
     first, second = (text_model(f"st:{place}", ragged=True) for place in (tokens, other))
-    assert first._identity["modules"] != second._identity["modules"] or "prompts" in entries
     assert first.fingerprint != second.fingerprint
     assert first.encode_docs(FULL).vectors.lengths.sum() != 0
 

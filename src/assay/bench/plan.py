@@ -29,7 +29,7 @@ from assay.io.collections import Collection
 from assay.io.fingerprints import digest_of_arrays
 from assay.io.texts import UNITS, ChunkRule, chunk_docs
 from assay.models.rerankers import check_reranker
-from assay.models.specs import is_lexical, lexical_model
+from assay.models.specs import find_kind, is_lexical, lexical_model
 from assay.models.token_codes import is_pooled, parse_code
 
 if TYPE_CHECKING:
@@ -265,6 +265,8 @@ class Rerank:
     def __post_init__(self) -> None:
         """Refuse what is not a reranker."""
         check_reranker(self.reranker)
+        if self.reranker.startswith("maxsim:"):
+            find_kind(self.reranker.partition(":")[2])
         if self.count == "chunks" and self.depth is None:
             raise UsageError(f"{self.name!r} counts chunks: say how many, rerank/Nchunks:A>B.")
 

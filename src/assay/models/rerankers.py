@@ -35,11 +35,9 @@ from assay.models.encoding import Batch, EncoderRequest, add_tokens, call_model,
 from assay.models.settings import EncoderSettings
 
 if TYPE_CHECKING:
-    from assay.models import specs
     from assay.models.adapters import openai
 else:
     openai = OnDemand("assay.models.adapters.openai")
-    specs = OnDemand("assay.models.specs")
 
 
 class Scored(NamedTuple):
@@ -161,8 +159,6 @@ def check_reranker(spec: str) -> None:
             f"{mask_secrets(spec)!r} is not a reranker. Write py:MODULE:FUNCTION, st:MODEL, "
             "onnx:FOLDER, rerank:URL or maxsim:MODEL."
         )
-    if kind == "maxsim":
-        specs.find_kind(argument)
     if kind == "rerank":
         parse_endpoint(spec)
 
