@@ -523,8 +523,8 @@ def _bound_difference(a: _FullLists, b: _FullLists, measure: Measure, lead: floa
     row, weights, is_near = _merge_unjudged(a, b, measure)
     union = np.bincount(row, minlength=len(a.n_open))
     if not _is_weighed(measure, a.rules):
-        ends = [_bound_alone(each, measure, union - each.n_open) for each in (a, b)]
-        (low, high, is_open), (least, most, _) = ends
+        both = [_bound_alone(each, measure, union - each.n_open) for each in (a, b)]
+        (low, high, is_open), (least, most, _) = both
         return _bound_means(low - most, high - least, is_open, "mean", is_near, exact=False)
     ratios = _Ratios(a, measure, union - a.n_open)
     ratios.base -= b.add_judged(measure)
@@ -542,7 +542,7 @@ def _bound_pair(
     ends = _bound_difference(lists[0], lists[1], measure, pair.difference)
     strict = replace(pair.settings, level=pair.level_of_one, correction="none")
     about: Any = {"settings": strict, "clusters": clusters}
-    outcomes = [pair.outcome]
+    outcomes: Any = [pair.outcome]
     for part in (ends.low, ends.high):
         tested, names = np.stack([values + part, values]), (pair.a, pair.b)
         (result,) = compare_pairs(pair.measure, names, tested, [(0, 1)], **about)

@@ -18,7 +18,7 @@ from assay.core.conventions import Conventions
 from assay.errors import MeasureError, UsageError
 from assay.measures import parse
 from assay.scoring.scores import Scores
-from assay.stats import intervals
+from assay.stats import Interval, intervals
 
 if TYPE_CHECKING:
     from assay.runs.record import RunRecord
@@ -195,6 +195,12 @@ class Aggregate:
         data = {**vars(self), "method": method_text(self.method, self.clusters)}
         del data["clusters"]
         return data
+
+    @classmethod
+    def of_interval(cls, measure: str, span: Interval, **facts: Any) -> Aggregate:
+        """Return an estimate with its interval; `facts` are further fields, which count first."""
+        ends = {key: getattr(span, key) for key in ("low", "high", "level", "method", "note", "n")}
+        return cls(measure, **{"value": span.estimate, **ends, **facts})
 
     @classmethod
     def from_row(cls, columns: Mapping[str, Any]) -> Aggregate:
