@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from assay.bench.command import BenchReport
+from assay.bench.command import BenchReport, system_bars
 from assay.cli import options, output
 from assay.cli.commands import Command
 from assay.cli.output import saving_runs
-from assay.cli.progress import system_bars
 from assay.cli.repeating import walk
 from assay.cli.settings import argument, option
 from assay.core.on_demand import OnDemand

@@ -491,15 +491,11 @@ class BenchResult(Shown):
             for number, measure in enumerate(first.measures)
             for system in self.systems
         }
-        rows = [
-            (
-                Cell(str(query)),
-                Cell(texts.get(query, "")),
-                *(Cell(values[row], "fraction") for values in columns.values()),
-            )
+        rows = (
+            (str(query), texts.get(query, ""), *(values[row] for values in columns.values()))
             for row, query in enumerate(first.query_ids)
-        ]
-        return Table(("query", "text", *columns), tuple(rows))
+        )
+        return table_of(("query", "text", *columns), rows)
 
     def page(self, board: Leaderboard | None = None) -> Page:
         """Return verdict, leaderboard, costs and diagnosis as words and tables."""

@@ -217,7 +217,7 @@ def _describe_lead(pair: Pair, first: str, *, alone: bool) -> str:
 def describe_numbers(pair: Pair, of: str) -> str:
     """Return a lead with its interval, where that is of the test, and p."""
     span = pair.interval_of(of)
-    ends = f"{100 * span.level:g} % CI {_decimals(span.low)} to {_decimals(span.high)}, "
+    ends = f"{span.heading(span.level)} {_decimals(span.low)} to {_decimals(span.high)}, "
     has_ends = pair.coherent and not math.isnan(span.low)
     return f"{_decimals(span.estimate)} ({ends if has_ends else ''}{describe_p(pair.p)})"
 

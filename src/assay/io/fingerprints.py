@@ -8,7 +8,6 @@ import platform
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -79,20 +78,6 @@ def version_of(package: str, fallback: str = "unknown") -> str:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return fallback
-
-
-def weights_of(place: str | Path) -> dict[str, Any]:
-    """Return digests of a file or folder; a model that is fetched is known by its name."""
-    path = Path(split_array(place)[0])
-    if not path.exists():
-        return {"model": str(place)}
-    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
-    digests = fingerprints(files)
-    return {
-        "weights": {
-            file.relative_to(path).as_posix(): digests[str(file)]["sha256"] for file in files
-        }
-    }
 
 
 # Packages whose version may change a number or an order; only those in use are named.

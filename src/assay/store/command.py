@@ -181,9 +181,7 @@ class _StoredRun:
 @options.resamples_option
 @options.seed_option
 @options.in_statistics(
-    "--by COLUMN",
-    help="Stored column of query clusters. [that of the runs]",
-    reads=True,
+    "--by COLUMN", help="Stored column of query clusters. [that of the runs]", reads=True
 )
 @options.in_statistics(
     "--slices COLUMN", help="Stored column of slices to compare within.", reads=True

@@ -153,16 +153,12 @@ def timing_table(costs: Sequence[tuple[str, Mapping[str, float], DescriptorCost]
     def rounded(value: float | None, digits: int) -> Cell:
         return Cell(None if value is None else f"{value:.{digits}f}", "figure")
 
-    rows = [
-        (
-            Cell(name),
-            *(rounded(timings.get(stage), 2) for stage in stages),
-            Cell(cost.row_bytes or None, "count"),
-            rounded(cost.microseconds, 1),
-        )
-        for name, timings, cost in costs
-    ]
-    return Table(("seconds", *stages, "bytes each", "µs each"), tuple(rows))
+    rows = []
+    for name, timings, cost in costs:
+        seconds = (rounded(timings.get(stage), 2) for stage in stages)
+        sizes = Cell(cost.row_bytes or None, "count"), rounded(cost.microseconds, 1)
+        rows.append((name, *seconds, *sizes))
+    return table_of(("seconds", *stages, "bytes each", "µs each"), rows)
 
 
 def wide_table(results: Sequence[DescriptorResult], rule: str) -> Table:
