@@ -70,6 +70,12 @@ inline __attribute__((always_inline)) void multiply_panel(const uint8_t* queries
     }
 }
 
+// By itself, so that the loop over segments around it takes no registers from it.
+template <class Isa>
+__attribute__((noinline)) void multiply_apart(const uint8_t* queries, const int32_t* start, const uint8_t* panel, size_t steps, int32_t (*sums)[kPanel]) {
+    multiply_panel<Isa>(queries, start, panel, steps, sums);
+}
+
 // By how much every document of a panel may be off with a query, apart from its spread.
 inline float off_by(const CoarseScan& scan, size_t query, size_t panel) {
     return scan.residual[query] * scan.reach[panel] + scan.inverse[query] * scan.off[panel];
@@ -165,7 +171,7 @@ void scan_tokens(const TokenScan& scan, size_t group) {
     for (size_t row = 0; row < Isa::rows; ++row) most[row] = Isa::spread(scan.largest[first + row]);
     const TokenSegment* segment = scan.segments;
     for (size_t panel = 0; segment != scan.end; ++panel) {
-        multiply_panel<Isa>(scan.queries + first * scan.steps * kStep, scan.start + first * blocks, scan.codes + panel * panel_bytes, scan.steps, sums);
+        multiply_apart<Isa>(scan.queries + first * scan.steps * kStep, scan.start + first * blocks, scan.codes + panel * panel_bytes, scan.steps, sums);
         for (; segment != scan.end && segment->panel == panel; ++segment) {
             for (size_t row = 0; row < Isa::rows; ++row) most[row] = largest_in<Isa>(*segment, sums[row], scan.factor + panel * kPanel, most[row]);
             if (!segment->last) continue;
