@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,10 +20,11 @@ from assay.cli import options, output
 from assay.cli.commands import Command
 from assay.cli.gating import GateAnswer, gate_options
 from assay.cli.options import cluster_options, refuse_idle_workers
-from assay.cli.progress import reserve_stdout, system_bars
+from assay.cli.progress import reserve_stdout
 from assay.cli.settings import argument, option
 from assay.core.on_demand import OnDemand
-from assay.core.text import mask_secrets
+from assay.core.text import mask_secrets, printable
+from assay.core.work import describe_progress, tell
 from assay.errors import InputError
 from assay.plugins import find_hook
 from assay.tables.table import Words
@@ -352,9 +355,9 @@ def _open_cluster(params: Params, request: BenchRequest) -> Iterator[Any]:
 def _narrate_idle_options(result: BenchResult, request: BenchRequest, where: str | None) -> None:
     """Say which options changed nothing."""
     if where is not None and not request.plan.encodes:
-        output.log("--cluster: none of the models encodes texts, so workers had nothing to do")
+        output.log("--cluster ignored: no model encodes texts")
     if request.plan.indexes and not any(system.result.index for system in result.systems):
-        output.log("--index: none of the models has vectors, so there was nothing to index")
+        output.log("--index ignored: no model produces vectors")
 
 
 def _write_files(report: BenchReport, params: Params) -> None:
@@ -421,3 +424,67 @@ def _explain_stored(runs: Texts, params: Params, places: int) -> Answers:
             batch = newest[0].batch if newest else ""
             stored = store.runs(task="bench", status="finished", batch=batch)[::-1]
         return bench.explain_runs(stored, params["query"], places=places)
+
+
+# Progress of the systems
+
+
+@contextmanager
+def system_bars(n_systems: int = 0, listener: Callable[..., None] | None = None) -> Iterator[Any]:
+    """Show a bar for each system of a bench; the listener gets the share of all."""
+    parts: dict[str, float] = {}  # of each system; none goes back
+
+    def heard(name: str, phase: str, done: int, total: int | None) -> None:
+        drawn(name, phase, done, total)
+        if listener is not None and n_systems:
+            part = max(done / total if total else 0.0, parts.get(name, 0.0))
+            parts.update(dict.fromkeys(parts, 1.0) | {name: part})  # one after the other
+            listener(int(100 * sum(parts.values()) / n_systems), 100, f"{name}: {phase}")
+
+    with _draw_system_bars() as drawn, reserve_stdout():
+        yield heard
+
+
+@contextmanager
+def _draw_system_bars() -> Iterator[Callable[..., None]]:
+    quiet = click.get_current_context().meta.get("assay.quiet")
+    if quiet or not sys.stderr.isatty():
+        yield lambda name, phase, done, total: tell(f"{name}: {phase}", done, total)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+    bar = Progress(
+        SpinnerColumn(finished_text="[green]✓[/]"),
+        TextColumn("{task.fields[name]}", table_column=None, markup=False),
+        BarColumn(24),
+        TextColumn("{task.fields[phase]}", style="dim", markup=False),
+        console=Console(stderr=True, highlight=False),
+    )
+    with bar:
+        yield _SystemBars(bar).tell
+
+
+class _SystemBars:
+    """One line for each system; it is done when the next one begins."""
+
+    def __init__(self, bar: Any) -> None:
+        self._bar = bar
+        self._task: Any = None
+        self._name = self._phase = ""
+        self._began = self._phase_began = 0.0
+
+    def tell(self, name: str, phase: str, done: int, total: int | None) -> None:
+        now = time.perf_counter()
+        if name != self._name:
+            self._name, self._began, self._phase = name, now, ""
+            self._task = self._bar.add_task("", total=None, name=printable(name), phase="")
+        if phase != self._phase:
+            self._phase, self._phase_began = phase, now
+        if phase == "searching" and total is not None:
+            spent = f"{now - self._began:.1f} s"
+            self._bar.update(self._task, completed=1, total=1, phase=spent)
+            return
+        words = describe_progress(done, total, now - self._phase_began) if total else ""
+        label = f"{phase} {words}".strip()
+        self._bar.update(self._task, completed=done, total=total, phase=label)

@@ -308,10 +308,8 @@ class _Judging:
 def _retrieve_nothing(collection: Collection, query_ids: Ids) -> Ranking:
     """Return a ranking that names the documents of the collection, as systems elsewhere do not."""
     offsets, docs = np.zeros(len(query_ids) + 1, np.int64), np.empty(0, np.int32)
-    scores = np.empty(0)
-    return Ranking(
-        query_ids, collection.doc_ids, offsets, docs, scores, n_docs=len(collection.doc_ids)
-    )
+    n_docs = len(collection.doc_ids)
+    return Ranking(query_ids, collection.doc_ids, offsets, docs, np.empty(0), n_docs=n_docs)
 
 
 def _depth(
@@ -395,10 +393,6 @@ class _OutsideSystems:
     store: str | None
     failed: set[str] = field(default_factory=set)
 
-    def with_settings(self, system: Retriever) -> Retriever:
-        """Return the system with the settings of all."""
-        return replace(system, settings={**self.shared, **system.settings})
-
 
 @dataclass(frozen=True)
 class _Run:
@@ -423,8 +417,9 @@ class _Run:
             if any(other.codes for other in self.plan.models):
                 shared.setdefault(key, search)
             yield from self._run_model(model, search, data)
-        for system in map(self.outside.with_settings, self.plan.systems):
-            yield self._run_system(system)
+        for system in self.plan.systems:
+            settings = {**self.outside.shared, **system.settings}
+            yield self._run_system(replace(system, settings=settings))
         for fusion in self.plan.fusions:
             result = self._try(fusion.name, fusion.members, partial(self._fuse, fusion))
             if result is not None:

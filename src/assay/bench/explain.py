@@ -18,7 +18,7 @@ from assay.core.ids import Ids
 from assay.core.text import did_you_mean
 from assay.errors import IdError, UsageError
 from assay.runs.results import QueryResults, ResultDoc
-from assay.tables.table import Cell, Page, Shown, Table, Words
+from assay.tables.table import Cell, Page, Shown, Table, Words, table_of
 
 if TYPE_CHECKING:
     from assay.bench.result import BenchResult
@@ -58,30 +58,20 @@ class Answers(Shown):
 
     def relevant_table(self) -> Table:
         """Return where each system ranks each relevant document."""
-        rows = [
-            (
-                Cell(doc.doc),
-                Cell(f"{doc.grade:g}", "figure"),
-                *(Cell(_rank(results, doc.doc), "figure") for results in self.by_system.values()),
-                Cell(snippet(doc.shown, _ONE_LINE)),
-            )
-            for doc in self.relevant
-        ]
-        return Table(("relevant", "grade", *self.by_system, "text"), tuple(rows))
+        rows = []
+        for doc in self.relevant:
+            ranks = (_rank(results, doc.doc) for results in self.by_system.values())
+            figures = (Cell(text, "figure") for text in (f"{doc.grade:g}", *ranks))
+            rows.append((doc.doc, *figures, snippet(doc.shown, _ONE_LINE)))
+        return table_of(("relevant", "grade", *self.by_system, "text"), rows)
 
     def table(self, name: str) -> Table:
         """Return the results of one system: rank, document, grade, score, text."""
-        rows = [
-            (
-                Cell(rank, "count"),
-                Cell(doc.doc),
-                Cell(_judged(doc.grade)),
-                Cell(None if doc.score is None else f"{doc.score:.4f}", "figure"),
-                Cell(snippet(doc.shown, _ONE_LINE)),
-            )
-            for rank, doc in enumerate(self.by_system[name].results, 1)
-        ]
-        return Table(("rank", "document", "judged", "score", "text"), tuple(rows))
+        rows = []
+        for rank, doc in enumerate(self.by_system[name].results, 1):
+            score = Cell(None if doc.score is None else f"{doc.score:.4f}", "figure")
+            rows.append((rank, doc.doc, _judged(doc.grade), score, snippet(doc.shown, _ONE_LINE)))
+        return table_of(("rank", "document", "judged", "score", "text"), rows)
 
     def page(self) -> Page:
         """Return the query, its relevant documents, and the results of each system."""

@@ -172,5 +172,6 @@ def describe_recall(name: str, ranking: Ranking, base: str, exact: Ranking, k: i
         raise InputError(f"Exact search by {base} returns nothing to compare {name} with.")
     mean, less = interval(shares, bounds=(0, 1)), sum(share < 1 for share in shares)
     message = f"Recall@{k} of {name} against exact search by {base}: {mean.estimate:.4f}"
-    effect = f"95 % CI {mean.sentence()}; it is below 1 for {less:,} of {len(shares):,} queries."
+    below = f"it is below 1 for {less:,} of {len(shares):,} queries."
+    effect = f"{mean.heading()} {mean.sentence()}; {below}"
     return Finding("note", "recall", message, effect, less, len(shares))

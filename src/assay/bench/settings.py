@@ -27,8 +27,13 @@ PLACES: Final = 10  # documents of each query that are shown and stored
 
 
 def _input(name: str, help: str, value: Schema = TEXT, default: Any = None, **more: Any) -> Setting:
-    """Declare a setting with an option in the section of inputs, unless another is named."""
-    return Setting(name, help, value, default, {"section": "Input", **more})
+    """Declare a setting with an option in the section of inputs, unless another is named.
+
+    What follows the name is how the help calls its value.
+    """
+    name, _, metavar = name.partition(" ")
+    shown = {"metavar": metavar} if metavar else {}
+    return Setting(name, help, value, default, {"section": "Input", **shown, **more})
 
 
 _file = partial(_input, reads=True, metavar="FILE")
@@ -39,28 +44,22 @@ _number = partial(_of_models, value=WHOLE, metavar="N")
 # Keys of [[model]]; those with an option hold for all models that have vectors.
 _HUB_AND_SIZE: Final = (
     _number("max_length", "Maximum number of tokens; longer texts are truncated."),
-    _of_models("revision", "Commit, branch or tag of st: models.", metavar="REV"),
+    _of_models("revision REV", "Commit, branch or tag of st: models."),
     _of_models("dtype", "Number type of st: models.", one_of(DTYPES)),
-    _of_models(
-        "trust_remote_code",
-        "Run code that comes with st: models.",
-        SWITCH,
-        is_flag=True,
-    ),
+    _of_models("trust_remote_code", "Run code that comes with st: models.", SWITCH, is_flag=True),
     _number("batch_size", "Encoding batch size."),
     _of_models(
-        "price",
+        "price NAME=AMOUNT",
         "Price of a million tokens, by model.",
         {"type": "number", "minimum": 0},
         multiple=True,
-        metavar="NAME=AMOUNT",
     ),
 )
 MODEL: Final = (
     Setting("name", "Its name in results; by default the spec."),
     Setting("spec", "Such as bm25, wordllama, st:MODEL, py:MODULE:FUNCTION."),
-    _of_models("query_prefix", "Prefix of every query.", settings.ANY_TEXT, metavar="TEXT"),
-    _of_models("doc_prefix", "Prefix of every document.", settings.ANY_TEXT, metavar="TEXT"),
+    _of_models("query_prefix TEXT", "Prefix of every query.", settings.ANY_TEXT),
+    _of_models("doc_prefix TEXT", "Prefix of every document.", settings.ANY_TEXT),
     _of_models(
         "normalize",
         "Whether vectors are scaled to length 1.",
@@ -69,10 +68,7 @@ MODEL: Final = (
     ),
     _number("dimensions", "Number of leading dimensions to keep (Matryoshka)."),
     _of_models(
-        "base_url",
-        "Endpoint URL of openai: models.",
-        metavar="URL",
-        allow="assay.cli.settings:allow_anything",
+        "base_url URL", "Endpoint URL of openai: models.", allow="assay.cli.settings:allow_anything"
     ),
     Setting(
         "key_env", "Environment variable with the key of that endpoint; without it none is sent."
@@ -111,9 +107,7 @@ RERANK_SCHEMA: Final = object_schema(_RERANK, "of", "spec")
 # Systems that Assay does not run itself; options hold for all of them.
 _of_systems = partial(_input, section="Systems")
 _DOC_OF: Final = _of_systems(
-    "doc_of",
-    "Regular expression or file from returned to judged ids.",
-    metavar="REGEX",
+    "doc_of REGEX", "Regular expression or file from returned to judged ids."
 )
 SYSTEM: Final = (
     Setting("name", "Its name in results; by default the spec."),
@@ -141,42 +135,27 @@ SYSTEM: Final = (
 # Keys of the file itself.
 BENCH: Final = (
     _input(
-        "corpus",
+        "corpus PATH",
         "Documents: a file, a folder of texts, or ir:ID.",
-        metavar="PATH",
         reads=True,
         allow="assay.io.texts:allow_corpus",
     ),
     _input(
-        "extensions",
+        "extensions .EXT",
         "Further file extension to read in folders.",
         TEXTS,
         flags=("--extension", "extensions"),
-        metavar=".EXT",
     ),
     _file("queries", "Queries: .jsonl, .json, .csv, .tsv, .parquet."),
     _file("qrels", "Judgments: TREC, .tsv, .csv, .json, .parquet.", flags=("-r", "--qrels")),
-    _file(
-        "answers",
-        "Answer strings of the queries; documents containing one are relevant.",
-    ),
-    _input("split", "Judgments of a folder in BEIR's layout.", default="test", metavar="NAME"),
+    _file("answers", "Answer strings of the queries; documents containing one are relevant."),
+    _input("split NAME", "Judgments of a folder in BEIR's layout.", default="test"),
+    _input("name NAME", "Name of the collection.", offers="assay.store.completion:offer_names"),
     _input(
-        "name",
-        "Name of the collection.",
-        metavar="NAME",
-        offers="assay.store.completion:offer_names",
-    ),
-    _input(
-        "chunk",
+        "chunk UNIT:SIZE[:OVERLAP]",
         "Cut documents: characters, sentences or tokens; sentences:5:1.",
-        metavar="UNIT:SIZE[:OVERLAP]",
     ),
-    _input(
-        "fold",
-        "Document score from chunk scores: max (default) or sum:N.",
-        metavar="max|sum:N",
-    ),
+    _input("fold max|sum:N", "Document score from chunk scores: max (default) or sum:N."),
     _input(
         "judged",
         "Judged units: documents, or chunks DOC#1, DOC#2.",
@@ -184,68 +163,53 @@ BENCH: Final = (
         "documents",
     ),
     _of_models(
-        "model",
+        "model [NAME=]SPEC",
         "Model: bm25, wordllama, st:MODEL, openai:MODEL, npy:FILE, py:MODULE:FUNCTION, ...",
         {"type": "array", "items": object_schema(MODEL, "spec")},
-        metavar="[NAME=]SPEC",
         offers="assay.models.specs:offer_models",
         allow="assay.bench.config:allow_models",
     ),
     _of_models(
-        "fusion",
+        "fusion [NAME=]METHOD:A+B",
         "Fusion of models: rrf:bm25+wordllama; ?tune fits weights.",
         {"type": "array", "items": object_schema(_FUSION, "of")},
-        metavar="[NAME=]METHOD:A+B",
     ),
     _of_models(
-        "rerank",
+        "rerank [NAME=]A>RERANKER",
         "Rerank the results of A (model or fusion): 'rerank/50:bm25>st:MODEL'.",
         {"type": "array", "items": RERANK_SCHEMA},
-        metavar="[NAME=]A>RERANKER",
         allow="assay.bench.config:allow_reranks",
     ),
     _of_models(
-        "index",
+        "index SPEC",
         "Approximate index: faiss:HNSW32, usearch, lancedb, ...",
         TEXTS,
-        metavar="SPEC",
         allow="assay.bench.config:allow_indexes",
     ),
     _of_systems(
-        "system",
+        "system [NAME=]SPEC",
         "System: run:FILE, retrieve:MODULE:FUNCTION or http:PRESET:URL.",
         {"type": "array", "items": object_schema(SYSTEM, "spec")},
-        metavar="[NAME=]SPEC",
         reads=True,
         allow="assay.bench.config:allow_systems",
     ),
     _DOC_OF,
-    _of_systems("concurrency", "Number of concurrent queries. [1]", WHOLE, metavar="N"),
-    _of_systems("timeout", "Seconds to wait for an answer.", settings.POSITIVE, metavar="SECONDS"),
-    _of_systems("retries", "Retries of a failed query. [2]", at_least(0), metavar="N"),
+    _of_systems("concurrency N", "Number of concurrent queries. [1]", WHOLE),
+    _of_systems("timeout SECONDS", "Seconds to wait for an answer.", settings.POSITIVE),
+    _of_systems("retries N", "Retries of a failed query. [2]", at_least(0)),
     _of_systems(
         "failed", "Failed queries: an error, or skipped for all systems.", one_of(FAILED), "error"
     ),
-    _input(
-        "filter",
-        "Filter by shared columns: tenant, or date>=since.",
-        TEXTS,
-        metavar="COLUMN",
-    ),
-    _of_models(
-        "sweep",
-        "Values of an index option, depth or weight to compare.",
-        metavar="NAME=V1,V2,...",
-    ),
+    _input("filter COLUMN", "Filter by shared columns: tenant, or date>=since.", TEXTS),
+    _of_models("sweep NAME=V1,V2,...", "Values of an index option, depth or weight to compare."),
     _input("metric", "Similarity of vectors.", one_of(METRICS), "cosine", section="Search"),
-    _of_models("device", "Device of the models.", metavar="NAME"),
+    _of_models("device NAME", "Device of the models."),
     _input(
-        "measures",
+        "measures NAME",
         "Measure; the first decides the order.",
         {**TEXTS, "minItems": 1},
         list(MEASURES),
         flags=("-m", "--measure", "measures"),
-        metavar="NAME",
         section="Measures and conventions",
         offers="assay.cli.completion:offer_measures",
     ),

@@ -172,17 +172,10 @@ class SweepCurve(Shown):
 
     def table(self) -> Table:
         """Return a row for each value."""
-        rows = [
-            (
-                value,
-                mean.estimate,
-                mean.text() or "",
-                cost,
-                "*" * best,
-                "chosen" * (at == self.choice),
-            )
-            for at, (value, mean, cost, best) in enumerate(self.points)
-        ]
+        rows = []
+        for at, (value, mean, cost, best) in enumerate(self.points):
+            marks = ("*" * best, "chosen" * (at == self.choice))
+            rows.append((value, mean.estimate, mean.text() or "", cost, *marks))
         head = Interval.heading(self.held_out.level)
         return table_of((self.option, self.measure, head, self.unit, "Pareto", "choice"), rows)
 

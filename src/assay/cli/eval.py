@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 @options.measures_option("Measure or group; 'assay measures' lists them. May be repeated.")
 @options.in_result("-q", "--per-query", is_flag=True, help="A row for each query.")
 @options.in_statistics(
-    "--by FILE[:COLUMN]",
-    help="Means by group, from a file of query and group.",
-    reads=True,
+    "--by FILE[:COLUMN]", help="Means by group, from a file of query and group.", reads=True
 )
 @options.conventions_options
 @options.rel_option
@@ -39,11 +37,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Scores of a random and a perfect order; needs --n-docs.",
 )
-@options.in_input(
-    "--n-docs N",
-    least=1,
-    help="Size of the collection, for --chance.",
-)
+@options.in_input("--n-docs N", least=1, help="Size of the collection, for --chance.")
 @options.in_result("--percent", is_flag=True, help="Print percentages (text and Markdown only).")
 @options.result_options(also=("trec", "model-card"))
 @options.save_options("retrieval")

@@ -114,9 +114,7 @@ def write_option(
 
 output_option = write_option("Write the result to FILE (atomically).")
 queries_option = in_input(
-    "--queries FILE",
-    help="Query ids and texts, for files keyed by query text.",
-    reads=True,
+    "--queries FILE", help="Query ids and texts, for files keyed by query text.", reads=True
 )
 qrels_option = in_input("-r", "--qrels QRELS", required=True, help="The judgments.", reads=True)
 
@@ -157,9 +155,7 @@ def label_options(*, means: bool) -> Callable[[Decorated], Decorated]:
 
 
 mismatch_option = in_input(
-    "--allow-mismatch",
-    is_flag=True,
-    help="Continue despite mismatched ids (1 vs 01).",
+    "--allow-mismatch", is_flag=True, help="Continue despite mismatched ids (1 vs 01)."
 )
 target_format_option = in_result(
     "--to", "target_format", choices=RUN_FORMATS, help="Format of the run. [by its name]"
@@ -361,9 +357,7 @@ statistics_options = add_options(
 
 
 slices_option = in_statistics(
-    "--slices FILE[:COLUMN]",
-    help="File of query and slice, to compare within slices.",
-    reads=True,
+    "--slices FILE[:COLUMN]", help="File of query and slice, to compare within slices.", reads=True
 )
 
 

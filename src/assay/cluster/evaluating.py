@@ -473,3 +473,24 @@ def _recalls(approximate: Ranking, exact: Ranking, k: int) -> Floats:
 
 def _as_text(numbers: Ids) -> Ids:
     return Ids.of([str(number) for number in numbers], what="doc")
+
+
+def score_ranking(
+    ranking: Ranking, qrels: str, measures: Any, *, allow_mismatch: bool = False
+) -> Scores:
+    """Score a ranking as a file of it would be scored: rows without ids are named by number."""
+    docs, places = np.unique(ranking.docs, return_inverse=True)
+    names = [ranking.query_ids, ranking.doc_ids.take(docs.astype(np.int64))]
+    query_ids, doc_ids = (Ids.of([str(identifier) for identifier in ids]) for ids in names)
+    as_read = replace(
+        ranking,
+        query_ids=query_ids,
+        doc_ids=doc_ids,
+        given_docs=places.astype(np.int32),
+        given_scores=ranking.scores,
+        in_order=True,
+    )
+    scores = evaluate(as_read, qrels, measures, allow_mismatch=allow_mismatch)
+    if ranking.doc_ids.numbered:  # rows are all that ties could go by
+        scores = replace(scores, remarks=tuple(r for r in scores.remarks if r != CUT_BY_ROW))
+    return scores

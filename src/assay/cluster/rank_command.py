@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from assay import cluster as sharded
     from assay.cli.output import Saving
+    from assay.cluster import evaluating
     from assay.cluster.remote_files import remote_marks
     from assay.core.checks import thread_count
     from assay.core.mismatches import cut_by_row
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from assay.search.engine.sparse_vectors import is_sparse, read_sparse_file
 else:
     sharded = OnDemand("assay.cluster")
+    evaluating = OnDemand("assay.cluster.evaluating")
     remote_marks = OnDemand("assay.cluster.remote_files").remote_marks
     thread_count = OnDemand("assay.core.checks").thread_count
     cut_by_row = OnDemand("assay.core.mismatches").cut_by_row
@@ -120,9 +122,7 @@ _shard_options = options.add_options(
 @options.in_search("--sample N", least=1, help="Search for N random queries only.")
 @options.in_statistics("--seed N", least=0, help="With --sample. [0]")
 @options.in_search(
-    "--recall-of RUN",
-    help="Approximate run whose recall to estimate, with --sample.",
-    reads=True,
+    "--recall-of RUN", help="Approximate run whose recall to estimate, with --sample.", reads=True
 )
 @options.in_input("-r", "--qrels QRELS", help="Score the run against these judgments.", reads=True)
 @options.measures_option("Measure to score with --qrels. May be repeated.")
@@ -376,13 +376,9 @@ def _score(
     ranking: Ranking, journal: sharded.Journal | None, settings: dict[str, Any], saving: Saving
 ) -> None:
     name = "rank" if settings["target"] is None else run_files.unique_names([settings["target"]])[0]
-    record = run_files.score_ranking(
-        ranking,
-        settings["qrels"],
-        settings["measures"] or ("default",),
-        name=name,
-        allow_mismatch=settings["allow_mismatch"],
-    )
+    measures, allowed = settings["measures"] or ("default",), settings["allow_mismatch"]
+    scores = evaluating.score_ranking(ranking, settings["qrels"], measures, allow_mismatch=allowed)
+    record = tables.RunRecord(name, scores, task="retrieval")
     config = {} if journal is None else {"cluster": journal.to_dict()}
     files = _input_files(settings) if saving.wanted else ()
     marks = {**record.data, **remote_marks(files)}

@@ -64,10 +64,7 @@ _file_options = options.add_options(
     _file_option("--doc-ids", "Document ids, one per line, unless the .npz has doc_ids."),
     _file_option("--query-ids", "Query ids, one per line, unless the .npz has query_ids."),
     _file_option("-r --qrels", "Judgments, to score the codes against.", "QRELS"),
-    _file_option(
-        "--labels",
-        "Document labels instead of QRELS: equal labels are relevant.",
-    ),
+    _file_option("--labels", "Document labels instead of QRELS: equal labels are relevant."),
     _file_option("--query-labels", "Labels of the queries, in the same form."),
     options.mismatch_option,
     _option(

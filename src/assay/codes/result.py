@@ -192,19 +192,14 @@ class CodesReport(Shown):
         }
         if code.name in self.radius_intervals:
             spans[f"P@radius {RADIUS}"] = self.radius_intervals[code.name]
-        return [
-            Aggregate(
-                name,
-                span.estimate,
-                subset="float neighbours" if name in near else "",
-                chance=chance.get(name),
-                **{
-                    key: getattr(span, key)
-                    for key in ("low", "high", "level", "method", "note", "n")
-                },
-            )
-            for name, span in spans.items()
-        ]
+        numbers = []
+        for name, span in spans.items():
+            about = {
+                "subset": "float neighbours" if name in near else "",
+                "chance": chance.get(name),
+            }
+            numbers.append(Aggregate.of_interval(name, span, **about))
+        return numbers
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; undefined numbers are None."""

@@ -18,12 +18,7 @@ import numpy as np
 from assay.arrays import Flags, Floats, Ints, or_none
 from assay.comparison.alignment import Aligned
 from assay.comparison.pairs import ComparisonSettings, Pair, compare_pairs
-from assay.comparison.standings import (
-    SystemBlock,
-    difference_cells,
-    pair_cells,
-    pair_interval_head,
-)
+from assay.comparison.standings import SystemBlock, difference_cells, pair_cells, pair_interval_head
 from assay.comparison.verdict import describe_p, describe_test, join_names
 from assay.core.text import natural_order, signed
 from assay.errors import UsageError

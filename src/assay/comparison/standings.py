@@ -24,11 +24,7 @@ from assay.stats.corrections import ranks_of
 from assay.tables.table import Cell, Table, table_of
 
 _BASELINE: Final = "baseline"
-_WORDS: Final = {
-    "undecided": "–",
-    "contradictory": "unclear",
-    "not separable": "not significant",
-}
+_WORDS: Final = {"undecided": "–", "contradictory": "unclear", "not separable": "not significant"}
 
 
 @dataclass(frozen=True)
@@ -307,11 +303,7 @@ def pair_data(pair: Pair, *, brief: bool = False) -> dict[str, Any]:
     }
     if brief:
         return data
-    data |= {
-        "interval": pair.interval.method,
-        "coherent": pair.coherent,
-        "note": pair.test.note,
-    }
+    data |= {"interval": pair.interval.method, "coherent": pair.coherent, "note": pair.test.note}
     if pair.equivalence is not None:
         data["p_equivalent"] = or_none(pair.equivalence.p)
         for key, name in (("p_a_non_inferior", pair.a), ("p_b_non_inferior", pair.b)):
@@ -352,7 +344,7 @@ class SystemBlock:
         if not self.pairs:
             return Verdict(f"Not tested on {self.measure}: {self.note}")
         verdict = sum_up(self.measure, self.ranked, self.pairs, self.baseline)
-        return verdict.with_holes(describe_holes(self.bounds))
+        return verdict.extended(holes=describe_holes(self.bounds))
 
     @property
     def ordered_pairs(self) -> list[tuple[Pair, str]]:

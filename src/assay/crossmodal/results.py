@@ -281,7 +281,7 @@ class DirectionResult(Shown, Mapping[int, float]):
             by_chance = FirstRanks.chance_median if name == "MedR" else FirstRanks.chance_mean
             facts: Any = {"chance": float(np.mean([by_chance(fold) for fold in self.ranks]))}
             facts |= {"empty": span.n_removed, "ceiling": 1.0, "clusters": self.clusters}
-            numbers.append(_as_aggregate(name, span, **facts))
+            numbers.append(Aggregate.of_interval(name, span, **facts))
         return numbers
 
     def _median_interval(self) -> Interval:
@@ -348,11 +348,6 @@ class DirectionResult(Shown, Mapping[int, float]):
             "labels": labels,
             "confusion": self.confusion.to_dict(),
         }
-
-
-def _as_aggregate(name: str, span: Interval, **facts: Any) -> Aggregate:
-    fields = {key: getattr(span, key) for key in ("low", "high", "level", "method", "n")}
-    return Aggregate(name, **{"value": span.estimate, **fields, **facts})
 
 
 def _number_data(number: Aggregate) -> dict[str, Any]:
@@ -460,14 +455,9 @@ class CrossmodalResult(Shown, Mapping[str, Any]):
             math.fsum(100 * getattr(each, kind).mean()[name] for each in both for name in RECALLS)
             for kind in ("scores", "chance", "ceiling")
         )
-        facts: dict[str, Any] = {
-            "value": value,
-            "chance": chance,
-            "ceiling": ceiling,
-            "n": len(images),
-        }
-        facts |= {"average": "both directions", "clusters": "label"}
-        return _as_aggregate("rSum", interval(added).within(0.0, 600.0), **facts)
+        facts: dict[str, Any] = {"average": "both directions", "clusters": "label"}
+        facts |= {"value": value, "chance": chance, "ceiling": ceiling, "n": len(images)}
+        return Aggregate.of_interval("rSum", interval(added).within(0.0, 600.0), **facts)
 
     @property
     def signature(self) -> str:

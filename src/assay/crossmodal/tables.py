@@ -48,7 +48,7 @@ def screen_table(results: Sequence[DirectionResult]) -> Table:
             front = (result.level, result.direction.name, name)
             limits = (chance[name], ceiling[name], result.micro.counts[name].n)
             rows.append((*front, mean, span.cell(), *limits))
-    heads = ("direction", "measure", "mean", Interval.heading(0.95), "chance", "ceiling", "queries")
+    heads = ("direction", "measure", "mean", Interval.heading(), "chance", "ceiling", "queries")
     table = table_of(("level", *heads), rows)
     several = len({result.level for result in results}) > 1
     return replace(columns_of(table, range(0 if several else 1, 8)), n_optional=2)

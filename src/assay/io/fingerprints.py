@@ -8,16 +8,14 @@ import platform
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from assay import __version__
 from assay.arrays import Array
-from assay.errors import StorageError
 from assay.io.mapped import FileState
-from assay.io.streams import FilePath, split_array
+from assay.io.streams import FilePath, split_array, unreadable
 from assay.native import engine_name
 
 
@@ -82,20 +80,6 @@ def version_of(package: str, fallback: str = "unknown") -> str:
         return fallback
 
 
-def weights_of(place: str | Path) -> dict[str, Any]:
-    """Return digests of a file or folder; a model that is fetched is known by its name."""
-    path = Path(split_array(place)[0])
-    if not path.exists():
-        return {"model": str(place)}
-    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
-    digests = fingerprints(files)
-    return {
-        "weights": {
-            file.relative_to(path).as_posix(): digests[str(file)]["sha256"] for file in files
-        }
-    }
-
-
 # Packages whose version may change a number or an order; only those in use are named.
 _PACKAGES: Final = (
     *("numpy", "narwhals", "pandas", "polars", "pyarrow", "backports.zstd", "wordllama", "torch"),
@@ -152,4 +136,4 @@ def fingerprint_file(file: str) -> dict[str, Any]:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
             return {"bytes": os.fstat(stream.fileno()).st_size, "sha256": digest}
     except OSError as error:
-        raise StorageError(f"{file} cannot be read: {error.strerror}.") from None
+        raise unreadable(file, error) from None

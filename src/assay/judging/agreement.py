@@ -189,7 +189,7 @@ class AgreementReport(LabelReport):
         """Return the first coefficient in a sentence."""
         pair, numbers = next(iter(self.statistics.items()))
         sure = numbers["weighted κ"]
-        ends = "" if math.isnan(sure.low) else f" (95 % CI {sure.low:.2f} to {sure.high:.2f})"
+        ends = "" if math.isnan(sure.low) else f" ({sure.words('{:.2f}'.format)})"
         needed = self.labels_needed(self.within)
         plan = f"; about {needed:,} labelled pairs for ± {self.within:g}" if needed else ""
         return f"{pair}: weighted κ {sure.estimate:.2f}{ends} on {self.n_pairs:,} pairs{plan}"
@@ -206,7 +206,7 @@ class AgreementReport(LabelReport):
 
     def tables(self) -> list[Table]:
         """Return coefficients, confusion, by grade, by topic, systems and orders."""
-        heading, (first, second) = Interval.heading(0.95), self.labellers[:2]
+        heading, (first, second) = Interval.heading(), self.labellers[:2]
         rows = [
             (pair, name, each.estimate, each.cell())
             for pair, numbers in self.statistics.items()

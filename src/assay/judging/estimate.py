@@ -223,11 +223,8 @@ class LabelReport(Shown):
 
     def record(self: Any, name: str, numbers: Iterable[Number], verdicts: list[str]) -> RunRecord:
         """Return a record of some numbers, each an interval, measure, kind of average, subset."""
-        keys = ("low", "high", "level", "method", "n", "note")
         aggregates = [
-            Aggregate(
-                measure, each.estimate, kind, subset=of, **{key: getattr(each, key) for key in keys}
-            )
+            Aggregate.of_interval(measure, each, average=kind, subset=of)
             for each, measure, kind, of in numbers
         ]
         details = {**self.to_dict(), "verdicts": verdicts}

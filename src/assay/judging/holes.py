@@ -57,6 +57,8 @@ _RISING: Final = ("P", "Success", "RR", "DCG", "RBP", "ERR", "SetP", "num_rel_re
 class HoleBounds:
     """The least and the largest value over all ways to judge the unjudged documents.
 
+    Of a difference a − b of two systems also what becomes of the verdict.
+
     Args:
         worst: Least mean, or mean difference.
         best: Largest mean, or mean difference.
@@ -64,6 +66,12 @@ class HoleBounds:
         n_unjudged: Unjudged documents down to the cut-off, over all queries.
         low: Least value of each query.
         high: Largest value of each query.
+        a: The system; empty where only one is scored.
+        b: The system it is compared with.
+        measure: The measure.
+        outcomes: The outcome, that at the worst and that at the best end.
+        enough: How many documents, judged against the system that leads, take its lead; None if
+            none do, or it is not known.
     """
 
     worst: float
@@ -72,26 +80,6 @@ class HoleBounds:
     n_unjudged: int
     low: Floats
     high: Floats
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data."""
-        ends = {"worst": or_none(self.worst), "best": or_none(self.best)}
-        return {**ends, "exact": self.exact, "unjudged": self.n_unjudged}
-
-
-@dataclass(frozen=True, eq=False)
-class PairBounds(HoleBounds):
-    """Bounds of the difference a − b, and what becomes of the verdict.
-
-    Args:
-        a: The system.
-        b: The system it is compared with.
-        measure: The measure.
-        outcomes: The outcome, that at the worst and that at the best end.
-        enough: How many documents, judged against the system that leads, take its lead; None if
-            none do, or it is not known.
-    """
-
     a: str = ""
     b: str = ""
     measure: str = ""
@@ -105,9 +93,10 @@ class PairBounds(HoleBounds):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
-        names = {"a": self.a, "b": self.b} if self.b else {"a": self.a}
+        names = {key: getattr(self, key) for key in ("a", "b", "measure") if getattr(self, key)}
+        ends = {"worst": or_none(self.worst), "best": or_none(self.best)}
         tested = {"holds": self.holds, "enough": self.enough} if self.outcomes[0] else {}
-        return {**names, "measure": self.measure, **super().to_dict(), **tested}
+        return {**names, **ends, "exact": self.exact, "unjudged": self.n_unjudged, **tested}
 
     def verdict(self) -> str:
         """Return measure, systems and ends in a sentence."""
@@ -136,6 +125,9 @@ class PairBounds(HoleBounds):
             return f"the verdict holds whatever the grades of the {what} ({ends})"
         more = f"; {self.enough:,} relevant ones would end the lead" if self.enough else ""
         return f"the verdict could change: it depends on {what} ({ends}{more})"
+
+
+PairBounds = HoleBounds
 
 
 def bound_scores(scores: Scores) -> dict[str, HoleBounds]:
@@ -514,8 +506,8 @@ def bound_systems(
             ends, near = _bound_alone(lists[a], measure), lists[a].before_cutoff(measure)
             bounds = _bound_means(*ends, measure.definition.aggregate, near)
         else:
-            bounds = _bound_difference(lists[a], lists[b], measure, math.nan)[0]
-        yield PairBounds(**vars(bounds), a=a, b=b if a != b else "", measure=str(measure))
+            bounds = _bound_difference(lists[a], lists[b], measure, math.nan)
+        yield replace(bounds, a=a, b=b if a != b else "", measure=str(measure), enough=None)
 
 
 def _bound_means(
@@ -526,38 +518,36 @@ def _bound_means(
     return HoleBounds(ends[0], ends[1], exact, int(is_near.sum()), low, high)
 
 
-def _bound_difference(
-    a: _FullLists, b: _FullLists, measure: Measure, lead: float
-) -> tuple[HoleBounds, int | None]:
+def _bound_difference(a: _FullLists, b: _FullLists, measure: Measure, lead: float) -> HoleBounds:
     """Return the ends of the difference, and how many documents would take this lead."""
     row, weights, is_near = _merge_unjudged(a, b, measure)
     union = np.bincount(row, minlength=len(a.n_open))
     if not _is_weighed(measure, a.rules):
-        ends = [_bound_alone(each, measure, union - each.n_open) for each in (a, b)]
-        (low, high, is_open), (least, most, _) = ends
-        return _bound_means(low - most, high - least, is_open, "mean", is_near, exact=False), None
+        both = [_bound_alone(each, measure, union - each.n_open) for each in (a, b)]
+        (low, high, is_open), (least, most, _) = both
+        return _bound_means(low - most, high - least, is_open, "mean", is_near, exact=False)
     ratios = _Ratios(a, measure, union - a.n_open)
     ratios.base -= b.add_judged(measure)
     low, high = ratios.ends(weights, row)
     exact = not ratios.is_open.any()
     enough = _count_enough(ratios, weights, row, lead) if exact else None
-    return _bound_means(low, high, ratios.is_open, "mean", is_near, exact=exact), enough
+    ends = _bound_means(low, high, ratios.is_open, "mean", is_near, exact=exact)
+    return replace(ends, enough=enough)
 
 
 def _bound_pair(
     pair: Pair, measure: Measure, lists: Sequence[_FullLists], values: Floats, clusters: Any
 ) -> PairBounds:
     """Return the ends of a pair, and its outcome at both."""
-    ends, enough = _bound_difference(lists[0], lists[1], measure, pair.difference)
+    ends = _bound_difference(lists[0], lists[1], measure, pair.difference)
     strict = replace(pair.settings, level=pair.level_of_one, correction="none")
     about: Any = {"settings": strict, "clusters": clusters}
-    outcomes = [pair.outcome]
+    outcomes: Any = [pair.outcome]
     for part in (ends.low, ends.high):
         tested, names = np.stack([values + part, values]), (pair.a, pair.b)
         (result,) = compare_pairs(pair.measure, names, tested, [(0, 1)], **about)
         outcomes.append(result.outcome)
-    about = {"a": pair.a, "b": pair.b, "measure": pair.measure, "outcomes": tuple(outcomes)}
-    return PairBounds(**vars(ends), **about, enough=enough)
+    return replace(ends, a=pair.a, b=pair.b, measure=pair.measure, outcomes=tuple(outcomes))
 
 
 def _merge_unjudged(a: _FullLists, b: _FullLists, measure: Measure) -> tuple[Ints, Floats, Flags]:

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -15,7 +16,8 @@ from numpy.typing import NDArray
 from assay.arrays import Flags, Floats32
 from assay.core import checks
 from assay.errors import AssayError, ShapeError, UsageError, ValueRangeError, error_text
-from assay.io.fingerprints import fingerprint_of
+from assay.io.fingerprints import fingerprint_of, fingerprints
+from assay.io.streams import split_array
 from assay.models import ragged
 from assay.models.cache import EmbeddingCache, ModelCache, content_keys
 from assay.models.ragged import VectorKind, Vectors
@@ -40,6 +42,20 @@ class Batch(NamedTuple):
     vectors: Any
     truncated: Flags | None = None
     tokens: int | None = None
+
+
+def weights_of(place: str | Path) -> dict[str, Any]:
+    """Return digests of a file or folder; a model that is fetched is known by its name."""
+    path = Path(split_array(place)[0])
+    if not path.exists():
+        return {"model": str(place)}
+    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+    digests = fingerprints(files)
+    return {
+        "weights": {
+            file.relative_to(path).as_posix(): digests[str(file)]["sha256"] for file in files
+        }
+    }
 
 
 def add_tokens(*counts: int | None) -> int | None:

@@ -27,11 +27,11 @@ from assay.core.on_demand import OnDemand
 from assay.core.specs import named_callable
 from assay.core.text import mask_secrets
 from assay.errors import EndpointError, ShapeError, UsageError, ValueRangeError, need
-from assay.io.fingerprints import fingerprint_of, version_of, weights_of
+from assay.io.fingerprints import fingerprint_of, version_of
 from assay.models.adapters.onnx import ModelFolder, Tokenizer, open_model, run_tokens
 from assay.models.adapters.sentence_transformers import load_model
 from assay.models.cache import KEY_TYPE, EmbeddingCache, Keys, ModelCache, as_halves, content_keys
-from assay.models.encoding import Batch, EncoderRequest, add_tokens, call_model
+from assay.models.encoding import Batch, EncoderRequest, add_tokens, call_model, weights_of
 from assay.models.settings import EncoderSettings
 
 if TYPE_CHECKING:

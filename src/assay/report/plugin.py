@@ -2,16 +2,11 @@
 
 from assay.plugins import CommandEntry, Plugin
 
+_ABOUT = "Write runs and their comparison as one page with charts that opens offline."
+
 PLUGIN = Plugin(
     "report",
-    commands=(
-        CommandEntry(
-            "report",
-            "Keep and show",
-            "Write runs and their comparison as one page with charts that opens offline.",
-            "assay.report.command:command",
-        ),
-    ),
+    commands=(CommandEntry("report", "Keep and show", _ABOUT, "assay.report.command:command"),),
     hooks={
         "check_report_file": "assay.report.report:check_ending",
         "make_report": "assay.report.report:make_report",

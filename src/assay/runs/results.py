@@ -18,7 +18,7 @@ from assay.core.conventions import Conventions
 from assay.errors import MeasureError, UsageError
 from assay.measures import parse
 from assay.scoring.scores import Scores
-from assay.stats import intervals
+from assay.stats import Interval, intervals
 
 if TYPE_CHECKING:
     from assay.runs.record import RunRecord
@@ -130,9 +130,7 @@ def results_from_data(data: Any) -> QueryResults:
 
 
 def _docs(rows: Any) -> tuple[ResultDoc, ...]:
-    if not isinstance(rows, list) or not all(
-        isinstance(r, list) and 4 <= len(r) <= 5 for r in rows
-    ):
+    if not isinstance(rows, list) or any(type(r) is not list or len(r) not in (4, 5) for r in rows):
         raise UsageError("A result is a list of id, score, grade, snippet and perhaps a chunk.")
     return tuple(ResultDoc(*row) for row in rows)
 
@@ -199,6 +197,12 @@ class Aggregate:
         return data
 
     @classmethod
+    def of_interval(cls, measure: str, span: Interval, **facts: Any) -> Aggregate:
+        """Return an estimate with its interval; `facts` are further fields, which count first."""
+        ends = {key: getattr(span, key) for key in ("low", "high", "level", "method", "note", "n")}
+        return cls(measure, **{"value": span.estimate, **ends, **facts})
+
+    @classmethod
     def from_row(cls, columns: Mapping[str, Any]) -> Aggregate:
         """Return an aggregate from a row of a store, which was checked when it was written."""
         aggregate = object.__new__(cls)
@@ -261,10 +265,7 @@ def aggregates_of(
         )
         for aggregate in means
     ]
-    return [
-        *means,
-        *(aggregate for column in scores.groups for aggregate in _average(scores, column)),
-    ]
+    return [*means, *chain.from_iterable(_average(scores, column) for column in scores.groups)]
 
 
 def aggregates_of_record(record: RunRecord) -> list[Aggregate]:
@@ -308,9 +309,7 @@ _ROUNDING: Final = 1e-9  # the order of a sum may differ from machine to machine
 
 def find_contradictions(stored: Sequence[Aggregate], scores: Scores) -> Iterator[str]:
     """Where stored means or counts are not those of the values that they were computed from."""
-    by_key = {
-        _key(aggregate): aggregate for aggregate in reversed(stored)
-    }  # of equal keys the first is the computed
+    by_key = {_key(each): each for each in reversed(stored)}  # of equal keys the first counts
     for computed in chain.from_iterable(_average(scores, by) for by in (None, *scores.groups)):
         recorded = by_key.get(_key(computed))
         if recorded is None:
@@ -323,9 +322,7 @@ def find_contradictions(stored: Sequence[Aggregate], scores: Scores) -> Iterator
             if left is not right and not (
                 some and math.isclose(left, right, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
             ):
-                what = " ".join(
-                    filter(None, (computed.measure, computed.average, computed.by_column))
-                )
+                what = " ".join(filter(None, _key(computed)))
                 yield f"{name} of {what} is {left}, but the values of its queries give {right}"
 
 

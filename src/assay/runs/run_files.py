@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,9 +11,7 @@ import numpy as np
 from assay.core.conventions import Conventions, as_conventions
 from assay.core.hits import cover_by, judge
 from assay.core.ids import Ids
-from assay.core.mismatches import CUT_BY_ROW
 from assay.core.on_demand import OnDemand
-from assay.core.ranking import Ranking
 from assay.errors import MismatchError
 from assay.io.fingerprints import fingerprints
 from assay.io.formats import as_judgments, as_ranking, read_questions
@@ -23,7 +20,7 @@ from assay.io.streams import unique_names as unique_names  # noqa: PLC0414
 from assay.measures import parse_many
 from assay.runs.record import RunRecord
 from assay.scoring.chance import ceiling, chance
-from assay.scoring.evaluate import evaluate, score
+from assay.scoring.evaluate import score
 
 if TYPE_CHECKING:
     from assay.io.columns import read_groups
@@ -127,29 +124,3 @@ def group_records(
         column += " (2)"
     labels = {column: groups}
     return [run.replace(scores=run.scored().with_groups(**labels)) for run in records], column
-
-
-def score_ranking(
-    ranking: Ranking,
-    qrels: str,
-    measures: Any = "default",
-    *,
-    name: str = "rank",
-    allow_mismatch: bool = False,
-) -> RunRecord:
-    """Score a ranking as a file of it would be scored: rows without ids are named by number."""
-    docs, places = np.unique(ranking.docs, return_inverse=True)
-    names = [ranking.query_ids, ranking.doc_ids.take(docs.astype(np.int64))]
-    query_ids, doc_ids = (Ids.of([str(identifier) for identifier in ids]) for ids in names)
-    as_read = replace(
-        ranking,
-        query_ids=query_ids,
-        doc_ids=doc_ids,
-        given_docs=places.astype(np.int32),
-        given_scores=ranking.scores,
-        in_order=True,
-    )
-    scores = evaluate(as_read, qrels, measures, allow_mismatch=allow_mismatch)
-    if ranking.doc_ids.numbered:  # rows are all that ties could go by
-        scores = replace(scores, remarks=tuple(r for r in scores.remarks if r != CUT_BY_ROW))
-    return RunRecord(name, scores, task="retrieval")

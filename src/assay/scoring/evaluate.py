@@ -251,10 +251,10 @@ def call_of(measure: Measure, rules: Conventions) -> tuple[dict[str, Any], Gain]
 def _call(
     definition: Definition, measure: Measure, rules: Conventions
 ) -> tuple[dict[str, Any], Gain]:
-    params: dict[str, Any] = {
-        key: _from_convention(param.convention, rules) if param.convention else param.default
-        for key, param in definition.params.items()
-    }
+    params: dict[str, Any] = {}
+    for key, param in definition.params.items():
+        value = getattr(rules, param.convention) if param.convention else param.default
+        params[key] = value == "min" if param.convention == "recall" else value
     params.update(measure.params)
     gains = {key: params[key] for key in GAIN_PARAMS if key in params}
     gain = gain_function(definition.gain, **gains)
@@ -271,11 +271,6 @@ def _refuse_grade_zero(hits: Hits, measure: Measure, gain: Gain) -> None:
             f"{measure} counts documents of grade 0, but by labels or targets a document is "
             "relevant (grade 1) or not. Leave rel= and gains= out, or give graded judgments."
         )
-
-
-def _from_convention(name: str, rules: Conventions) -> Any:
-    value = getattr(rules, name)
-    return value == "min" if name == "recall" else value
 
 
 def _extremes(

@@ -195,18 +195,12 @@ class RunDiff(Shown):
 
         It has no scores: overlap is likeness of two runs, not quality of one.
         """
-        facts = ("low", "high", "level", "method", "note", "n")
-        aggregates = [
-            Aggregate(
-                name,
-                span.estimate,
-                "overlap",
-                subset="" if part == "all" else f"{self.column}: {part}",
-                **{key: getattr(span, key) for key in facts},
-            )
-            for part, spans in self.means.items()
-            for name, span in spans.items()
-        ]
+        aggregates = []
+        for part, spans in self.means.items():
+            subset = "" if part == "all" else f"{self.column}: {part}"
+            for name, span in spans.items():
+                number = Aggregate.of_interval(name, span, average="overlap", subset=subset)
+                aggregates.append(number)
         judged = [] if self.comparison is None else [*self.comparison.verdicts.values()]
         details = {
             "signature": self.signature,

@@ -10,7 +10,7 @@ the ends are order statistics of the means of random subsets (Hartigan 1969, JAS
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -100,6 +100,14 @@ class Interval:
     def cell(self, *, sign: bool = False) -> Cell:
         """Return the ends as a cell of a table."""
         return Cell(self.text(sign=sign), "figure")
+
+    def words(self, spell: Callable[[float], str]) -> str:
+        """Return level and ends as people say them, each end spelled by a function.
+
+        >>> Interval(0.5, 0.25, 0.75, 0.95, "t", 9).words("{:.1f}".format)
+        '95 % CI 0.2 to 0.8'
+        """
+        return f"{self.heading(self.level)} {spell(self.low)} to {spell(self.high)}"
 
     def sentence(self) -> str:
         """Return the ends inside a sentence: `[0.1234, 0.5678]` or `no interval`."""
@@ -366,10 +374,7 @@ def _sample(values: Floats, method: str, clusters: Any, strata: Any) -> _Sample:
 
 
 def _fill(
-    plan: Interval,
-    sample: _Sample,
-    bounds: Bounds | None,
-    drawn: tuple[Floats, float] | None,
+    plan: Interval, sample: _Sample, bounds: Bounds | None, drawn: tuple[Floats, float] | None
 ) -> Interval:
     """Complete the interval; `drawn` are resampled means, if they are there already."""
     n = len(sample.values)

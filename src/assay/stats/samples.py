@@ -276,10 +276,7 @@ def joint_means(family: Sequence[Units], resamples: int, seed: int) -> list[tupl
     totals = drawn[:, -1] if first.clustered else n
     whole = int(first.sizes.sum())
     return [
-        (
-            from_grid(drawn[:, number], shift) / totals,
-            float(from_grid(grid.sum(), shift) / whole),
-        )
+        (from_grid(drawn[:, number], shift) / totals, float(from_grid(grid.sum(), shift) / whole))
         for number, (grid, shift) in enumerate(grids)
     ]
 

@@ -181,9 +181,7 @@ class _StoredRun:
 @options.resamples_option
 @options.seed_option
 @options.in_statistics(
-    "--by COLUMN",
-    help="Stored column of query clusters. [that of the runs]",
-    reads=True,
+    "--by COLUMN", help="Stored column of query clusters. [that of the runs]", reads=True
 )
 @options.in_statistics(
     "--slices COLUMN", help="Stored column of slices to compare within.", reads=True
@@ -214,7 +212,7 @@ def compare(
     with open_store(store) as opened:
         stored_runs = list({run.id: run for run in map(opened.run, keys)}.values())
         if len(stored_runs) < 2:
-            raise click.UsageError("There is one run; a comparison needs two.")
+            raise click.UsageError("A comparison needs two runs. Name another.")
         if not force:
             refuse_other_query_sets(stored_runs)
         names = names_of(stored_runs)

@@ -2,16 +2,11 @@
 
 from assay.plugins import CommandEntry, Plugin
 
+_ABOUT = "List, show, compare, tag, export and repeat the runs that --save stored."
+
 PLUGIN = Plugin(
     "store",
-    commands=(
-        CommandEntry(
-            "runs",
-            "Keep and show",
-            "List, show, compare, tag, export and repeat the runs that --save stored.",
-            "assay.store.command:command",
-        ),
-    ),
+    commands=(CommandEntry("runs", "Keep and show", _ABOUT, "assay.store.command:command"),),
     hooks={"open_store": "assay.store:open", "write_records": "assay.store.files:write_records"},
     schemas="assay.store:schemas.json",
 )

@@ -155,8 +155,7 @@ class StoredQuery:
             page.append(Words(self.results.text))
         if self.missing:
             page.append(Words("The run has no answer to this query."))
-        row = tuple(Cell(value, "fraction") for value in self.values.values())
-        page.append(Table(tuple(self.values), (row,)))
+        page.append(table_of(self.values, [self.values.values()]))
         if self.results is None:
             why = "The retrieved documents are not stored; 'assay bench --save' stores them."
             return [*page, Words(why)]
@@ -218,14 +217,8 @@ def position_of(ids: Ids, query: str) -> int | None:
 
 
 def _result_table(docs: Sequence[ResultDoc]) -> Table:
-    rows = tuple(
-        (
-            Cell(rank, "count"),
-            Cell(doc.doc),
-            Cell(doc.score, "fraction"),
-            Cell(None if doc.grade is None else f"{doc.grade:g}", "figure"),
-            Cell(doc.shown),
-        )
-        for rank, doc in enumerate(docs, 1)
-    )
-    return Table(("rank", "document", "score", "judged", "text"), rows)
+    rows = []
+    for rank, doc in enumerate(docs, 1):
+        grade = Cell(None if doc.grade is None else f"{doc.grade:g}", "figure")
+        rows.append((rank, doc.doc, doc.score, grade, doc.shown))
+    return table_of(("rank", "document", "score", "judged", "text"), rows)

@@ -28,14 +28,7 @@ from assay.io.lines import build_frame
 from assay.measures import Measure
 from assay.runs.record import HasRecord
 from assay.scoring.scores import Scores
-from assay.stats import (
-    Interval,
-    JointPairs,
-    compare_jointly,
-    effect,
-    intervals,
-    rank_intervals,
-)
+from assay.stats import Interval, JointPairs, compare_jointly, effect, intervals, rank_intervals
 from assay.stats.bounded import constant_ends
 from assay.stats.choices import LEVEL, RESAMPLES, UNITS
 from assay.stats.samples import FEWEST, SAME, finite_or_nan

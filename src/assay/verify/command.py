@@ -64,11 +64,7 @@ _ELSEWHERE: Final = ("where", "workers", "cluster")  # where the work was done
 @argument("result", metavar="RESULT.json", reads=True)
 @argument("files", nargs=-1, metavar="[INPUT...]", reads=True)
 @options.in_input("--folder DIR", shown=".", help="Folder of the inputs.", folder=True)
-@option(
-    "--outside",
-    is_flag=True,
-    help="Also read inputs outside DIR (absolute paths, '..').",
-)
+@option("--outside", is_flag=True, help="Also read inputs outside DIR (absolute paths, '..').")
 @options.consent_options("RESULT")
 @options.result_options("text", "json", named=False, brief=False)
 def command(

@@ -85,15 +85,9 @@ _report_options = options.add_options(
     _scenes_option,
     _switch("--ranks", help="Histogram of the ranks of true matches.", section="Result"),
     _switch("--timings", help="Seconds of each stage.", section="Machines"),
-    _switch(
-        "--force",
-        help="Compare descriptors on different keypoints.",
-        section="Search",
-    ),
+    _switch("--force", help="Compare descriptors on different keypoints.", section="Search"),
     options.in_result(
-        "--show SCENE/1-K",
-        help="Draw the best and worst matches of a pair.",
-        writes=True,
+        "--show SCENE/1-K", help="Draw the best and worst matches of a pair.", writes=True
     ),
     _folder("--show-to", help="Folder of the pictures. [this folder]", section="Result"),
     _result_file("--csv", "wide", help="Also write the wide rows, with their metadata, as CSV."),

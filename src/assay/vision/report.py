@@ -12,6 +12,7 @@ import numpy as np
 
 from assay.arrays import or_none
 from assay.comparison.compare import Comparison, compare
+from assay.comparison.verdict import verdict_words
 from assay.core import checks
 from assay.errors import MismatchError, UsageError
 from assay.measures import parse_many
@@ -152,16 +153,12 @@ def timing_table(costs: Sequence[tuple[str, Mapping[str, float], DescriptorCost]
     def rounded(value: float | None, digits: int) -> Cell:
         return Cell(None if value is None else f"{value:.{digits}f}", "figure")
 
-    rows = [
-        (
-            Cell(name),
-            *(rounded(timings.get(stage), 2) for stage in stages),
-            Cell(cost.row_bytes or None, "count"),
-            rounded(cost.microseconds, 1),
-        )
-        for name, timings, cost in costs
-    ]
-    return Table(("seconds", *stages, "bytes each", "µs each"), tuple(rows))
+    rows = []
+    for name, timings, cost in costs:
+        seconds = (rounded(timings.get(stage), 2) for stage in stages)
+        sizes = Cell(cost.row_bytes or None, "count"), rounded(cost.microseconds, 1)
+        rows.append((name, *seconds, *sizes))
+    return table_of(("seconds", *stages, "bytes each", "µs each"), rows)
 
 
 def wide_table(results: Sequence[DescriptorResult], rule: str) -> Table:
@@ -383,9 +380,8 @@ def compare_descriptors(
 
 def comparison_words(comparison: Comparison) -> Page:
     """Return verdicts, remarks and pairs of a comparison, for people."""
-    verdicts = [Words(words, "verdict") for words in comparison.verdicts.values()]
     remarks = [Words(words, "remark") for words in comparison.remarks]
-    return [*verdicts, *remarks, comparison.pair_table()]
+    return [*verdict_words(comparison.verdicts.values()), *remarks, comparison.pair_table()]
 
 
 def lay_out(

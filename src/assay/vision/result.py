@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, pairwise
 from typing import Any, Final
 
@@ -494,21 +494,8 @@ class ScenePart:
     row_bytes: int = 0  # of each
 
 
-def interval_aggregate(measure: str, mean: Interval, **about: Any) -> Aggregate:
-    """Return a mean with its interval for a stored run.
-
-    Scenes were resampled as a whole.
-    """
-    return Aggregate(
-        measure,
-        mean.estimate,
-        low=mean.low,
-        high=mean.high,
-        level=mean.level,
-        method=mean.method,
-        clusters="scene",
-        **{"n": mean.n, "note": mean.note, **about},
-    )
+# A mean with its interval for a stored run; scenes were resampled as a whole.
+interval_aggregate = partial(Aggregate.of_interval, clusters="scene")
 
 
 def image_intervals(result: DescriptorResult, resampling: Mapping[str, Any]) -> dict[str, Interval]:

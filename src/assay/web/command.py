@@ -37,11 +37,7 @@ from assay.web.server import TOKEN_VARIABLE, serve
     metavar="NAME",
     help="Another host name that requests may have. May be repeated.",
 )
-@option(
-    "--allow-edit",
-    is_flag=True,
-    help="Allow editing tags and notes (requires a token).",
-)
+@option("--allow-edit", is_flag=True, help="Allow editing tags and notes (requires a token).")
 @option("--open", "open_wanted", is_flag=True, help="Open the page in a browser.")
 def command(
     *,

@@ -2,14 +2,8 @@
 
 from assay.plugins import CommandEntry, Plugin
 
+_ABOUT = "Show a store of runs in the browser."
+
 PLUGIN = Plugin(
-    "web",
-    commands=(
-        CommandEntry(
-            "serve",
-            "Keep and show",
-            "Show a store of runs in the browser.",
-            "assay.web.command:command",
-        ),
-    ),
+    "web", commands=(CommandEntry("serve", "Keep and show", _ABOUT, "assay.web.command:command"),)
 )

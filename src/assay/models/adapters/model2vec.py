@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from assay.errors import need
-from assay.io.fingerprints import version_of, weights_of
-from assay.models.encoding import Encoder, EncoderRequest
+from assay.io.fingerprints import version_of
+from assay.models.encoding import Encoder, EncoderRequest, weights_of
 
 
 def load(request: EncoderRequest) -> Encoder:

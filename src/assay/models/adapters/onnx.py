@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from assay.arrays import Array, Floats32
 from assay.core import checks
 from assay.errors import FormatError, StorageError, error_text, need
-from assay.io.fingerprints import version_of, weights_of
+from assay.io.fingerprints import version_of
 from assay.io.plain_data import parse_json
 from assay.io.streams import read_text
-from assay.models.encoding import Batch, Encoder, EncoderRequest, unit_rows
+from assay.models.encoding import Batch, Encoder, EncoderRequest, unit_rows, weights_of
 from assay.search.engine.workers import Control, run
 
 

@@ -23,11 +23,10 @@ from assay.core.ids import Ids
 from assay.core.mismatches import describe_near
 from assay.errors import IdError, MismatchError, UsageError
 from assay.io.arrays import NpyRows, read_vectors
-from assay.io.fingerprints import weights_of
 from assay.io.mapped import WatchedFile, steady_files
 from assay.io.streams import split_array
 from assay.models import encoding
-from assay.models.encoding import Encoded, EncoderRequest, Progress, TextModel
+from assay.models.encoding import Encoded, EncoderRequest, Progress, TextModel, weights_of
 from assay.models.ragged import NAMES, VectorKind, have_numbers, refuse_settings, take_rows
 from assay.models.settings import EncoderSettings
 from assay.search.engine.sparse_vectors import is_sparse, read_sparse_file

@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import AssayError, UsageError, error_text, need
-from assay.io.fingerprints import fingerprint_of, version_of, weights_of
+from assay.io.fingerprints import fingerprint_of, version_of
 from assay.io.plain_data import parse_json
 from assay.io.streams import read_text
-from assay.models.encoding import Batch, Encoder, EncoderRequest
+from assay.models.encoding import Batch, Encoder, EncoderRequest, weights_of
 from assay.models.ragged import VectorKind
 from assay.models.settings import EncoderSettings
 from assay.search.engine import SparseVectors
@@ -62,14 +62,23 @@ def load(request: EncoderRequest) -> Encoder:
     package = need("sentence_transformers", "The encoder 'st:'", "sentence-transformers")
     settings = request.settings
     kind = kind_of_files(request.argument, _fetcher(package, request))
-    if kind != "dense":
-        return _load_ragged(package, request, kind)
-    model = load_model(package.SentenceTransformer, request)
+    model = load_model(_class_of(package, kind, request.argument), request)
     if settings.max_length is not None:
         model.max_seq_length = settings.max_length
-    sides = {side: partial(_encode, model, _caller(model, side, settings)) for side in _PROMPTS}
     prompts = {} if _has_prefixes(settings) else _prompts(model)
-    differ = bool(prompts) or (_has_router(model) and not _has_prefixes(settings))
+    metric, details = None, {}
+    if kind == "dense":
+        sides = {side: partial(_encode, model, _caller(model, side, settings)) for side in _PROMPTS}
+        differ = bool(prompts) or (_has_router(model) and not _has_prefixes(settings))
+    else:
+        # Each side has its own function, mask and length.
+        if settings.max_length is not None and getattr(model[0], "document_length", None):
+            model[0].document_length = settings.max_length
+        metric, differ = _metric_of(model, kind, request), True
+        bare = {"prompt": ""} if _prompts(model) and _has_prefixes(settings) else {}
+        sides = {side: partial(_encode_ragged, model, kind, side, bare) for side in _PROMPTS}
+        modules = fingerprint_of({"modules": _describe_modules(model)})
+        details = {"class": _CLASSES[kind], "modules": modules}
     weights = _weights(model, request.argument)
     return Encoder(
         request.spec,
@@ -77,13 +86,39 @@ def load(request: EncoderRequest) -> Encoder:
         lambda: {
             "sentence-transformers": version_of("sentence-transformers"),
             **(weights or (lambda: {"model": request.argument}))(),
+            **details,
             **({"prompts": prompts} if prompts else {}),
             **({"dtype": settings.dtype} if settings.dtype else {}),
         },
         repeatable=weights is not None,
         batch_size=settings.batch_size or 256,
         query_function=sides["query"] if differ else None,
+        kind=kind,
+        metric=metric,
     )
+
+
+def _class_of(package: Any, kind: VectorKind, name: str) -> Callable[..., Any]:
+    """Return the class of the package for such models."""
+    make: Callable[..., Any] | None = getattr(package, _CLASSES[kind], None)
+    if make is None:
+        raise UsageError(
+            f"The model {name!r} is a {_CLASSES[kind]}, which sentence-transformers "
+            f"{version_of('sentence-transformers')} does not have. Install "
+            f"sentence-transformers>={_OLDEST}.0."
+        )
+    return make
+
+
+def _metric_of(model: Any, kind: VectorKind, request: EncoderRequest) -> str:
+    """Return how the model's authors compare its token or sparse vectors."""
+    metric = str(model.similarity_fn_name)
+    if kind == "sparse" and metric not in _METRICS:
+        raise UsageError(
+            f"The model {request.argument!r} compares its sparse vectors by {metric}; Assay does "
+            f"by {' or '.join(_METRICS)}."
+        )
+    return metric if kind == "sparse" else "maxsim"
 
 
 def kind_of_files(name: str, fetch: Callable[[str], str | None] | None = None) -> VectorKind:
@@ -140,49 +175,6 @@ def _fetcher(package: Any, request: EncoderRequest) -> Callable[[str], str | Non
         return None if path is None else str(path)
 
     return fetch_file
-
-
-def _load_ragged(package: Any, request: EncoderRequest, kind: VectorKind) -> Encoder:
-    """Load a model of token or sparse vectors; each side has its own function, mask and length."""
-    settings, make = request.settings, getattr(package, _CLASSES[kind], None)
-    if make is None:
-        raise UsageError(
-            f"The model {request.argument!r} is a {_CLASSES[kind]}, which sentence-transformers "
-            f"{version_of('sentence-transformers')} does not have. Install "
-            f"sentence-transformers>={_OLDEST}.0."
-        )
-    model = load_model(make, request)
-    if settings.max_length is not None:
-        model.max_seq_length = settings.max_length
-        if getattr(model[0], "document_length", None) is not None:
-            model[0].document_length = settings.max_length
-    metric = str(model.similarity_fn_name)
-    if kind == "sparse" and metric not in _METRICS:
-        raise UsageError(
-            f"The model {request.argument!r} compares its sparse vectors by {metric}; Assay does "
-            f"by {' or '.join(_METRICS)}."
-        )
-    prompts = {} if _has_prefixes(settings) else _prompts(model)
-    bare = {"prompt": ""} if _prompts(model) and _has_prefixes(settings) else {}
-    sides = {side: partial(_encode_ragged, model, kind, side, bare) for side in _PROMPTS}
-    weights = _weights(model, request.argument)
-    return Encoder(
-        request.spec,
-        sides["document"],
-        lambda: {
-            "sentence-transformers": version_of("sentence-transformers"),
-            **(weights or (lambda: {"model": request.argument}))(),
-            "class": _CLASSES[kind],
-            "modules": fingerprint_of({"modules": _describe_modules(model)}),
-            **({"prompts": prompts} if prompts else {}),
-            **({"dtype": settings.dtype} if settings.dtype else {}),
-        },
-        repeatable=weights is not None,
-        batch_size=settings.batch_size or 256,
-        query_function=sides["query"],
-        kind=kind,
-        metric=metric if kind == "sparse" else "maxsim",
-    )
 
 
 def _describe_modules(model: Iterable[Any]) -> list[Any]:

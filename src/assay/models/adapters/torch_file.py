@@ -25,9 +25,8 @@ import numpy as np
 from assay.arrays import Array
 from assay.core.specs import named_callable
 from assay.errors import AssayError, FormatError, MismatchError, UsageError, error_text, need
-from assay.io.fingerprints import weights_of
 from assay.io.streams import open_chunks
-from assay.models.encoding import Batch, Encoder, EncoderRequest
+from assay.models.encoding import Batch, Encoder, EncoderRequest, weights_of
 from assay.models.specs import encoder, runs_code
 from assay.search.safetensors import load_safetensors
 

@@ -14,6 +14,7 @@ from assay.errors import AssayError
 from assay.report.svg import CostPoint, TrendPoint, cost_picture, trend_line, trend_scale
 from assay.report.tables import explain_terms
 from assay.runs.record import names_of
+from assay.stats import Interval
 from assay.store import Run, Store, summaries
 from assay.store.summaries import RunCosts, RunMean
 from assay.tables.html import tag
@@ -416,13 +417,11 @@ def _describe_change(change: Change) -> str:
 
 def describe_difference(change: Change) -> str:
     """Return a change in numbers; nothing where there are none."""
-    ends = (
-        ""
-        if change.low is None
-        else f" ({100 * LEVEL:g} % CI {change.low:+.4f} to {change.high:+.4f})"
-    )
     if change.difference is None:
         return ""
+    ends = ""
+    if change.low is not None:
+        ends = f" ({Interval.heading(LEVEL)} {change.low:+.4f} to {change.high:+.4f})"
     return f"Change {change.difference:+.4f}{ends}".replace("-", "−")
 
 
