@@ -12,17 +12,27 @@ import assay as library
 from assay.bench import run_bench
 from assay.codes import evaluate_codes
 from assay.core.ids import Ids
-from assay.crossmodal import label_retrieval
+from assay.crossmodal import label_retrieval, paired_retrieval
 from assay.errors import IdError, UsageError
 from assay.io.collections import Collection
+from assay.io.demo_collection import write_files
 from assay.io.formats import as_judgments
 from assay.io.texts import read_texts
+from assay.judging import estimate_from_labels, measure_agreement, read_labels, read_pool
 from assay.models import encoder
 from assay.models.specs import find_kind
-from assay.prediction import compare_seed_means, evaluate_predictions
+from assay.prediction import (
+    PredictionRequest,
+    compare_seed_means,
+    evaluate_confidence,
+    evaluate_files,
+    evaluate_predictions,
+)
 from assay.report import make_report
+from assay.runs import rank_records
 from assay.tables.table import Page, Shown, Table, Words, table_of
 from assay.tasks import compare_tasks
+from assay.vision import match_images, read_experiment, run_experiment
 
 EVIL = "<script>alert(1)</script>"
 RNG = np.random.default_rng(7)
@@ -81,6 +91,27 @@ def tasks() -> object:
     return compare_tasks(rows, resamples=199)
 
 
+def paired() -> object:
+    return paired_retrieval({EVIL: RNG.random((60, 8)), "text": RNG.random((60, 8))})
+
+
+def agreement() -> object:
+    files = {name: read_labels(f"{name}.labels.jsonl") for name in ("pool", "machine")}
+    by_pair = {name: next(iter(read.by_labeller().values())) for name, read in files.items()}
+    return measure_agreement(by_pair)
+
+
+def estimates() -> object:
+    runs = {name: f"{name}.run" for name in ("dense", "lexical")}
+    return estimate_from_labels(runs, read_pool("pool.tsv"), read_labels("pool.labels.jsonl"))
+
+
+def stored() -> object:
+    with library.store.open("runs.db") as store:
+        store.save(scores("P@5"), name=EVIL)
+        return store.runs()
+
+
 RESULTS = {
     "Scores": lambda: scores([f"P@{k}" for k in range(1, 60)]),
     "Comparison": compared,
@@ -105,13 +136,42 @@ RESULTS = {
     "SeedReport": seeds,
     "RunDiff": lambda: library.diff(run(), run(), names=(EVIL, "new")),
     "TaskComparison": tasks,
+    "CrossmodalResult of pairs": paired,
+    "DirectionResult of pairs": lambda: paired().directions[0],
+    "Leaderboard": lambda: rank_records({EVIL: scores(), "b": scores()}),
+    "ConfidenceResult": lambda: evaluate_confidence(
+        RNG.normal(size=(90, 9)), RNG.integers(0, 9, 90), kind="logits", name=EVIL
+    ),
+    "ModelResults": lambda: evaluate_files(PredictionRequest(("logits.npy",), "labels.npy")),
+    "AgreementReport": agreement,
+    "LabelEstimates": estimates,
+    "ExperimentResult": lambda: run_experiment(read_experiment("experiment.yaml")),
+    "MatchingReport": lambda: match_images(read_experiment("experiment.yaml")),
+    "RunList": stored,
+    "Run": lambda: stored()[0],
+}
+NEEDED = {
+    "ExperimentResult": "cv2",
+    "MatchingReport": "cv2",
+    "RunList": "sqlalchemy",
+    "Run": "sqlalchemy",
 }
 
 
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("demo")
+    write_files(folder)
+    return folder
+
+
 @pytest.mark.parametrize("name", RESULTS)
-def test_a_result_is_short_as_text_and_clean_in_a_notebook(name):
+def test_a_result_is_short_as_text_and_clean_in_a_notebook(name, demo, monkeypatch):
+    monkeypatch.chdir(demo)
+    if name in NEEDED:
+        pytest.importorskip(NEEDED[name])
     result = RESULTS[name]()
-    assert type(result).__name__ == name
+    assert type(result).__name__ == name.partition(" ")[0]
     text = repr(result)
     assert text.count("\n") < 20
     assert 0 < len(text) <= 1600
@@ -120,17 +180,20 @@ def test_a_result_is_short_as_text_and_clean_in_a_notebook(name):
     assert "<script" not in page
 
 
+def test_values_that_hold_many_rows_tell_their_size(demo):
+    labels = read_labels(demo / "pool.labels.jsonl")
+    assert repr(labels) == f"LabelSet({len(labels)} labels of {len(labels.by_pair())} pairs)"
+    sampled = library.judging.queries_from_log(demo / "searches.csv", 10)
+    assert repr(sampled) == str(sampled)
+    assert repr(sampled).startswith(f"{len(sampled.queries)} queries")
+
+
 def test_the_classes_whose_results_are_long_to_make_share_the_same_repr():
-    from assay.judging.agreement import AgreementReport
-    from assay.judging.estimate import LabelEstimates
-    from assay.prediction.models import ModelResults
-    from assay.vision.match_report import MatchingReport
+    from assay.bench import Answers, SweepCurve
     from assay.vision.patches import PatchReport
     from assay.vision.report import ExperimentReport
-    from assay.vision.run import ExperimentResult
 
-    kinds = (AgreementReport, LabelEstimates, ModelResults, MatchingReport, PatchReport)
-    for kind in (*kinds, ExperimentReport, ExperimentResult):
+    for kind in (Answers, SweepCurve, PatchReport, ExperimentReport):
         assert kind.__repr__ is Shown.__repr__, kind
         assert kind._repr_html_ is Shown._repr_html_, kind
         assert callable(kind.page)
@@ -159,6 +222,40 @@ def test_a_repr_is_whole_where_it_fits_and_says_where_it_was_cut():
 
 
 # Hints
+
+
+def test_compare_takes_paths_and_says_that_these_need_judgments(demo, monkeypatch):
+    monkeypatch.chdir(demo)
+    paths = ["dense.run", "lexical.run"]
+    assert library.compare(paths, "qrels.txt", resamples=199).names == ("dense", "lexical")
+    with pytest.raises(UsageError, match=r"Run files need judgments: compare\(\["):
+        library.compare(*paths)
+
+
+def test_labels_that_are_missing(assay, demo, monkeypatch):
+    monkeypatch.chdir(demo)
+    vectors = {"image": RNG.random((6, 8)), "text": RNG.random((6, 8))}
+    with pytest.raises(UsageError, match=r"There are no labels\. .*paired_retrieval"):
+        label_retrieval(vectors)
+    files = "--modality image=images.npy --modality text=texts.npy"
+    answer = assay("crossmodal", *files.split())
+    assert answer.code == 2
+    assert "Missing option '--labels'" in answer.err
+    assert "pass --protocol pairs" in answer.err
+
+
+def test_hints_stand_in_the_messages_of_commands(assay, demo, monkeypatch):
+    monkeypatch.chdir(demo)
+    model = "sentence-transformers/all-MiniLM-L6-v2"
+    lines = {
+        f"bench --corpus notes --qrels questions.csv --model {model}": f"Write st:{model}",
+        "bench --corpus nothere --qrels questions.csv --model bm25": "nothere does not exist.",
+    }
+    for line, hint in lines.items():
+        answer = assay(*line.split())
+        assert (answer.code, hint in answer.err) == (2, True), answer.err
+    answer = assay("explain", "dense.run", "-r", "qrels.txt", "--query", "how do wings lift?")
+    assert "Pass the id of a query, not its text." in answer.err
 
 
 def test_a_model_of_a_hub_is_told_its_prefix():

@@ -15,6 +15,8 @@ from assay.errors import UsageError
 Array = NDArray[Any]
 # A matrix of vectors: an array, the path of a .npy file, or blocks of rows one after the other.
 VectorsLike = ArrayLike | os.PathLike[str] | Iterable[ArrayLike]
+# Ids of rows, or the path of a text file with one id a line.
+IdsLike = Iterable[object] | os.PathLike[str]
 Bytes = NDArray[np.uint8]
 Flags = NDArray[np.bool_]
 Floats = NDArray[np.float64]

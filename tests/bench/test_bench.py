@@ -192,7 +192,7 @@ def test_an_index_is_compared_with_its_own_exact_search_only() -> None:
 def test_one_model_behind_indexes_stands_alone() -> None:
     result = run_bench(small(), [LETTERS], indexes=["exact"], measures="RR")
     assert result.standing.comparison is None
-    assert result.standing.verdicts["RR"].startswith("letters reaches ")
+    assert result.standing.verdicts["RR"].startswith("letters scores ")
     assert "letters @ exact" in str(result)
 
 

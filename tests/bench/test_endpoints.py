@@ -244,11 +244,11 @@ def test_bad_settings_are_named(spec, settings, words):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"<html>", "cannot be read"),
-        (b'{"results": [', "cannot be read"),
-        (b'{"results": [{"doc": {"key": "d1"}, "match": NaN}]}', "cannot be read"),
+        (b"<html>", "cannot read the answer"),
+        (b'{"results": [', "cannot read the answer"),
+        (b'{"results": [{"doc": {"key": "d1"}, "match": NaN}]}', "cannot read the answer"),
         (b'{"results": [{"doc": {"key": "d1"}, "match": 1e999}]}', ""),
-        (b"\xff\xfe", "cannot be read"),
+        (b"\xff\xfe", "cannot read the answer"),
         ({"found": []}, "no list at 'results'"),
         ([], "no list at 'results'"),
         ({"results": None}, "no list at 'results'"),
@@ -259,7 +259,10 @@ def test_bad_settings_are_named(spec, settings, words):
         ({"results": [{"doc": {"key": "d1"}, "match": None}]}, "hit 1 has the score None"),
         ({"results": [{"doc": {"key": "d1"}, "match": "nan"}]}, "hit 1 has the score 'nan'"),
         ({"results": [{"doc": {"key": "d1"}, "match": True}]}, "hit 1 has the score True"),
-        (b'{"results": [{"doc": {"key": "d1"}, "match": ' + b"9" * 5000 + b"}]}", "cannot be read"),
+        (
+            b'{"results": [{"doc": {"key": "d1"}, "match": ' + b"9" * 5000 + b"}]}",
+            "cannot read the answer",
+        ),
     ],
 )
 def test_a_wrong_answer_is_named(api, content, words):

@@ -24,7 +24,13 @@ import assay
 from assay.bench import Retriever, make_request, read_config, run_bench
 from assay.bench import asking as asking_module
 from assay.bench.answers import make_doc_of
-from assay.bench.asking import Asking, SystemAnswers, ask_all, quantile_interval
+from assay.bench.asking import (
+    Asking,
+    NumberedHits,
+    SystemAnswers,
+    ask_all,
+    quantile_interval,
+)
 from assay.bench.systems import as_retrieve, read_hits
 from assay.errors import (
     EndpointError,
@@ -629,6 +635,36 @@ class TestFailures:
         run_bench(DATA, [system], **how)  # the bench was complete: all are asked again
         assert len(set(flaky.calls)) == 25
 
+    @pytest.mark.parametrize("scored", [True, False])
+    def test_kept_answers_are_those_that_were_given(
+        self, tmp_path: Path, concurrency: int, scored: bool
+    ) -> None:
+        """Resumed answers rank as others do, with documents that are not in the collection."""
+
+        def answer(text: str) -> list[Any]:
+            row = DATA.query_texts.index(text)
+            hits = [(f"new{row}", 3.5), ("d01", 2.25), ("new", 1.5), (f"new{row + 1}", 0.1)]
+            return hits[: row % 5] if scored else [id for id, _ in hits[: row % 5]]
+
+        def fail(text: str) -> list[Any]:
+            if text == DATA.query_texts[7]:
+                raise ConnectionError
+            return answer(text)
+
+        how = {**HOW, "concurrency": concurrency, "retries": 0}
+        asked: Any = {"allow_mismatch": True, "checkpoint": tmp_path}
+        with pytest.raises(EndpointError, match="24 finished queries are kept"):
+            run_bench(DATA, [Retriever("mine", "mine", {}, fail, fingerprint="1")], **how, **asked)
+        resumed = Retriever("mine", "mine", {}, answer, fingerprint="1")
+        again = run_bench(DATA, [resumed], **how, **asked)["mine"].ranking
+        fresh = run_bench(DATA, systems={"mine": answer}, allow_mismatch=True, **how)[
+            "mine"
+        ].ranking
+        assert list(again.doc_ids) == list(fresh.doc_ids)
+        for name in ("offsets", "docs", "scores"):
+            assert getattr(again, name).tobytes() == getattr(fresh, name).tobytes()
+        assert [id for id, _ in again.row("q04")] == ["new4", "d01", "new", "new5"]
+
     def test_other_ways_of_reading_ask_nothing(self, tmp_path: Path, concurrency: int) -> None:
         def unsorted(text: str) -> list[tuple[str, float]]:
             calls.append(text)
@@ -719,14 +755,14 @@ class TestTimeouts:
         answers: SystemAnswers = ask_all(
             60,
             close,
-            read_hits,
+            lambda ids: NumberedHits(b"", None, ids),
             Asking(6, 0.006, 0, "skip"),
             checkpoint=Checkpoint(None),
             tell=lambda done, total: None,
         )
         assert len(answers.hits) + len(answers.failures) == 60
         assert not set(answers.hits) & set(answers.failures)
-        assert all(hits.ids == [str(row)] for row, hits in answers.hits.items())
+        assert all(hits.others == [str(row)] for row, hits in answers.hits.items())
 
 
 class TestLatency:

@@ -92,7 +92,7 @@ def test_from_the_list_to_a_comparison_to_a_query_and_back(visited, sites, pictu
     settled(page)
     page.select_option("select[name=dataset]", "demo")
     page.wait_for_url("**dataset=demo**")
-    page.wait_for_selector("th:has-text('group letters')")
+    page.wait_for_selector("th:has-text('group')")
     ranked = [row[1:3] for row in rows_of(page, "leaderboard")]
     assert ranked == [["1", "dense"], ["2", "coarse"], ["3", "lexical"]]
     picture(page, "dashboard-leaderboard")

@@ -199,10 +199,10 @@ def test_everything_by_keyboard(opened, files):
 
 def test_terms_open_by_keyboard_and_close_again(opened, files):
     page = opened(files["demo"])
-    term = page.get_by_role("button", name="group letters")
+    term = page.get_by_role("button", name="group", exact=True)
     text = page.locator(f"#{term.first.get_attribute('popovertarget')}")
     expect(text).to_be_hidden()
-    page.locator("button.term", has_text="group letters").focus()
+    page.locator("button.term:text-is('group')").focus()
     page.keyboard.press("Enter")
     expect(text).to_be_visible()
     assert "share a letter" in text.inner_text()
@@ -259,8 +259,8 @@ def test_differences_are_those_of_the_library(opened, files):
     assert float(shown[-1][1]) == pytest.approx(found.rows[-1].difference, abs=1.1e-4)
     pair = next(p for p in demo_report().comparison.pairs_on("nDCG@10") if p.b == "lexical")
     low, high = -pair.interval.high, -pair.interval.low
-    assert f"{-pair.difference:+.4f} [{low:+.4f}, {high:+.4f}], p " in note
-    assert "(worse)" in note
+    assert f"{-pair.difference:+.4f} (interval {low:+.4f} to {high:+.4f}, p " in note
+    assert "), worse; better on" in note
 
 
 def test_tables_sort_with_the_best_first(opened, files):
@@ -322,7 +322,8 @@ def test_pairs_are_a_matrix_and_a_click_compares_them(opened, files):
     note = page.locator("#difference-note")
     expect(note).to_have_text(re.compile(f"^{first} − {second} on nDCG@1: "))
     pair = next(p for p in report.comparison.pairs_on("nDCG@1") if {p.a, p.b} == {first, second})
-    assert f"{pair.interval_of(first).estimate:+.4f} [" in note.inner_text()
+    assert f"{pair.interval_of(first).estimate:+.4f} (interval " in note.inner_text()
+    assert "), not significant; better on" in note.inner_text()
     assert square.locator("td.on").count() == 1
     # The address now leads to the pair, also from another measure.
     page.select_option("#measure", "3")

@@ -458,7 +458,7 @@ def test_json_holds_the_gate(assay):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("dense.run",), "needs two, or a --baseline"),
+        (("dense.run",), "needs two runs. Name another, or a --baseline"),
         (("dense.run", "lexical.run", "-b", "lexcal"), "Did you mean lexical?"),
         (("dense.run", "lexical.run", "--fail-if-worse"), "needs a baseline"),
         (("dense.run", "lexical.run", "--fail-if", "AP < baseline"), "needs a baseline"),
@@ -467,7 +467,7 @@ def test_json_holds_the_gate(assay):
         (("dense.run", "lexical.run", "--margin", "0"), "margin"),
         (("dense.run", "lexical.run", "--look", "2"), "--look counts the looks of"),
         (("dense.run", "lexical.run", "--look-file", "f"), "--look-file counts the looks of"),
-        (("a", "b", "--fail-if-worse", "--look", "2", "--look-file", "f"), "one of the two"),
+        (("a", "b", "--fail-if-worse", "--look", "2", "--look-file", "f"), "exclude each other"),
         (("a", "b", "--fail-if-worse", "--look", "0"), "x>=1"),
         (("dense.run", "lexical.run", "--level", "95"), "such as 0.05"),
         (("dense.run", "lexical.run", "--level", "1e-300"), "found 1e-300"),

@@ -76,9 +76,9 @@ def test_a_place_that_cannot_be_written_is_refused_first(
     bad = os.path.join("plain", "results", "x.json")
     answer = assay(*name.split(), *arguments(command, place, bad))
     assert answer.code == 5
-    assert answer.err.startswith(f"assay: {bad} cannot be written: ")
-    assert (answer.err.count("cannot be written"), ".." in answer.err) == (1, False)
-    assert "plain" in answer.err.partition("cannot be written: ")[2]
+    assert answer.err.startswith(f"assay: Cannot write {bad}: ")
+    assert (answer.err.count("Cannot write"), ".." in answer.err) == (1, False)
+    assert "plain" in answer.err.partition(f"{bad}: ")[2]
     assert os.listdir() == ["plain"]
 
 
@@ -107,7 +107,7 @@ RUN = ("eval", "run.txt", "-r", "qrels.txt", "-o")
         ("run.txt/x.json", r"run\.txt is not a folder"),
         ("run.txt/new/x.json", r"run\.txt is not a folder"),
         (".", "is a directory"),
-        ("nul\0.json", "cannot be written"),
+        ("nul\0.json", "Cannot write"),
     ],
 )
 def test_the_message_says_what_to_do(assay, tmp_path, monkeypatch, file, words):

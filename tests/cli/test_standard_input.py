@@ -115,7 +115,7 @@ def test_it_is_read_once(folder, assay, feed):
     for line in ("eval - -r -", "eval - - -r qrels.txt", "compare - other.txt -r qrels.txt -b -"):
         answer = assay(*line.split())
         assert answer.code == 2
-        assert "Standard input ('-') can be read once, and it is named twice." in answer.err
+        assert "Standard input ('-') is named twice. Name a file instead." in answer.err
 
 
 def test_what_is_wrong_with_it_names_it(folder, assay, feed):

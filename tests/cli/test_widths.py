@@ -20,6 +20,36 @@ LINES = [
     "tasks values.csv",
 ]
 # A signature and a list of remarks are sentences, which the terminal breaks.
+# On a terminal, wide tables are broken into blocks of columns; a pipe keeps a line for each row.
+ON_A_TERMINAL = [
+    "eval coarse.run dense.run lexical.run -r qrels.txt -m official",
+    "eval dense.run -r qrels.txt -m official",
+    "eval dense.run lexical.run --labels pool.labels.jsonl --pool pool.tsv",
+    "compare coarse.run dense.run lexical.run -r qrels.txt --full",
+    "explain dense.run -r qrels.txt --query q07",
+    "tasks values.csv --full",
+    "runs list",
+    "runs list -m nDCG@10 -m AP",
+    "runs show 1",
+    "runs compare 1 2",
+    "measures",
+    "measures nDCG",
+    "measures --conventions",
+    "agreement pool.labels.jsonl machine.labels.jsonl --run dense.run --run lexical.run",
+    "bench --corpus docs.jsonl --queries queries.jsonl -r qrels.tsv --model bm25 --model tfidf",
+    "diff dense.run coarse.run -r qrels.txt -m nDCG@10",
+    "diff dense.run coarse.run -k 10 -k 50 --queries queries.jsonl --slices kinds.tsv:kind",
+    "predict a=a1.npz a=a2.npz a=a3.npz b=b1.npz b=b2.npz b=b3.npz",
+    "predict logits.npy --targets labels.npy --confidence",
+    "predict predictions.tsv --candidates top10 --candidates top10_wot --by user_id",
+    "predict --results mhsa=mhsa1.json --results mhsa=mhsa2.json --results lstm=lstm1.json",
+    "crossmodal --sensor-embeddings sensor.npy --text-embeddings text.npy --labels labels.npy",
+    "crossmodal --modality image=images.npy --modality text=texts.npy --protocol pairs",
+    "crossmodal --modality image=sensor.npy --modality text=text.npy --labels labels.npy --full",
+    "codes --embeddings docs.npy --queries queries.npy",
+    "codes --embeddings docs.npy --queries queries.npy --qrels qrels.tsv --doc-ids docs.txt "
+    "--query-ids queries.txt",
+]
 SENTENCE = re.compile(r"^(⚠|p: |preset:|[^ ]+ (is|scores) |Against |Lead |Closest )")
 
 
@@ -47,6 +77,24 @@ def test_no_line_of_a_table_is_wider_than_80(assay, demo, monkeypatch, line, in_
     lines = table_lines(answer.out)
     assert lines
     assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("line", ON_A_TERMINAL)
+def test_a_terminal_breaks_wide_tables(assay, demo, monkeypatch, line, width):
+    monkeypatch.chdir(demo)
+    if line.startswith("runs"):
+        assay("eval", "dense.run", "lexical.run", "-r", "qrels.txt", "--save", "--dataset", "demo")
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr(output, "on_terminal", lambda: True)
+    answer = assay(*line.split())
+    assert answer.code == 0, answer.err
+    # A signature, which --full prints, is broken by the terminal itself.
+    lines = [part for part in table_lines(answer.out) if "|" not in part]
+    assert lines
+    assert max(map(len, lines)) <= width
+    if width == 120:
+        assert max(map(len, lines)) > 40  # no column by itself
 
 
 def test_what_is_left_out_stands_in_full_and_in_a_wide_pipe(assay, demo, monkeypatch):

@@ -145,7 +145,7 @@ def test_a_folder_of_something_else_is_refused(shards, tmp_path):
     with pytest.raises(StorageError, match="is not a checkpoint"):
         resumed(shards, tmp_path / "c")
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match="cannot be made"):
+    with pytest.raises(StorageError, match="Cannot write"):
         resumed(shards, tmp_path / "file")
 
 

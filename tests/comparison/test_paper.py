@@ -9,6 +9,7 @@ import pytest
 
 from assay import compare
 from assay.comparison.paper import paper_table
+from assay.io.demo_collection import write_files
 from assay.tables.table import BOLD
 from tests.comparison.made_scores import made_scores
 
@@ -84,3 +85,16 @@ def test_many_systems_have_numbers_and_long_runs_of_letters_are_ranges():
     names = [f"s{number}" for number in range(28)]
     table = paper_table(compare(*many, names=names, measures="AP", resamples=100))
     assert [row[0].text for row in table.rows] == [str(number + 1) for number in range(28)]
+
+
+@pytest.mark.parametrize("baseline", [None, "lexical"])
+def test_the_table_of_the_command_is_that_of_python(assay, tmp_path, monkeypatch, baseline):
+    write_files(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    paths = ["coarse.run", "dense.run", "lexical.run"]
+    against = [] if baseline is None else ["-b", f"{baseline}.run"]
+    line = ["compare", *paths, "-r", "qrels.txt", "-m", "nDCG@10", "-m", "AP", *against]
+    answer = assay(*line, "--format", "latex")
+    found = compare(paths, "qrels.txt", ["nDCG@10", "AP"], baseline=baseline)
+    assert answer.out == f"{found.to_latex()}\n"
+    assert answer.out.count(r"\begin{table}") == 1

@@ -239,7 +239,7 @@ def test_what_is_not_a_file(tmp_path, ending):
         ("folder", "is a directory"),
         ("pipe", "is a pipe or device"),
         ("absent", "does not exist"),
-        ("loop", "cannot be opened"),
+        ("loop", "Cannot read"),
         ("nul\0", "cannot be opened"),
     ):
         for read in (read_run, read_qrels):

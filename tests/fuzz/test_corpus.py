@@ -148,7 +148,7 @@ def test_a_path_with_nul(read):
 
 
 def test_a_checkpoint_at_a_path_with_nul():
-    with pytest.raises(AssayError, match="cannot be made"):
+    with pytest.raises(AssayError, match="Cannot write"):
         ShardCheckpoint("a\0b", {"shards": []})
 
 

@@ -101,9 +101,9 @@ def test_without_a_folder_nothing_is_stored():
 def test_only_an_optional_checkpoint_may_fail(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
-    with pytest.raises(StorageError, match="cannot be made"):
+    with pytest.raises(StorageError, match="Cannot write"):
         Checkpoint(blocked / "parts").save("x.part", ARRAYS)
-    with pytest.raises(StorageError, match="cannot be read"):
+    with pytest.raises(StorageError, match="Cannot read"):
         Checkpoint(blocked).load("x.part")
     optional = Checkpoint(blocked, optional=True)
     optional.save("x.part", ARRAYS)

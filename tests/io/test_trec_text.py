@@ -176,8 +176,8 @@ def test_file_system_faults(tmp_path):
     for path, message in (
         (tmp_path / "none", "does not exist"),
         (tmp_path, "is a directory"),
-        (f"{tmp_path}/a\0b", "cannot be opened"),
-        (write(tmp_path / "file", "x") / "below", "cannot be opened"),
+        (f"{tmp_path}/a\0b", "Cannot read"),
+        (write(tmp_path / "file", "x") / "below", "Cannot read"),
     ):
         with pytest.raises(StorageError, match=message):
             parse_run(path)

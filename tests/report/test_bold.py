@@ -133,3 +133,23 @@ def test_the_dashboard_agrees(tmp_path):
         marked = [re.sub("<[^>]+>", "", row) for row in rows if "<strong>" in row]
         assert len(marked) >= 2
         assert BOLD.replace("Bold", "Bold and blue") in page
+
+
+def test_other_measures_of_the_dashboard_are_tested_as_well(tmp_path):
+    with assay.store.open(tmp_path / "s.db") as store:
+        for name, scores in SCORES.items():
+            store.save(scores, name, dataset="d")
+    first = next(str(m) for m in SCORES["a"].measures if str(m) != MEASURE)
+    address = f"/leaderboard?measure={first}&also={MEASURE}"
+    client = Client(tmp_path / "s.db")
+    client(address.replace("?", ".json?", 1))  # waits for the comparisons
+    figure = client(address).text.partition('id="leaderboard"')[2].partition("</figure>")[0]
+    head, *rows = figure.split("<tr>")[1:]
+    titles = [re.sub("<[^>]+>", "", cell).strip() for cell in head.split("<th")[1:]]
+    place = next(i for i, title in enumerate(titles) if title.endswith(MEASURE))
+    bold = {
+        re.search(r'href="/run/\d[^"]*">([^<]+)<', row).group(1)
+        for row in rows
+        if "<strong>" in re.split("<t[dh]", row)[place + 1]
+    }
+    assert bold == LEADERS

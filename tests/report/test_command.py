@@ -88,7 +88,7 @@ def test_one_run_and_json(assay, demo):
     data = json.loads(answer.out)
     assert data["command"] == "report"
     assert data["output"] == "one.md"
-    assert data["verdicts"]["nDCG@10"].startswith("dense reaches 0.7226")
+    assert data["verdicts"]["nDCG@10"].startswith("dense scores 0.7226")
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_unknown_formats_and_files_in_the_way_are_refused(tmp_path: Path):
     with pytest.raises(UsageError, match="gif"):
         render_chart({}, "gif")
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match="cannot be created"):
+    with pytest.raises(StorageError, match="Cannot write"):
         demo_report().figures(tmp_path / "file", formats=["svg"])
 
 

@@ -50,7 +50,7 @@ def test_one_record_stands_alone() -> None:
     assert board.comparison is None
     assert standing.mean.estimate == pytest.approx(board.runs[0].means["AP"])
     assert standing.mean.low < standing.mean.estimate < standing.mean.high
-    assert board.verdicts["AP"].startswith("a reaches 0.")
+    assert board.verdicts["AP"].startswith("a scores 0.")
     assert board.verdicts["AP"].endswith("a random order reaches 0.0100")
     assert math.isnan(board.chance_on("RR"))
     assert board.method == "Intervals: 95 % score."
@@ -65,11 +65,12 @@ def test_the_verdict_names_whom_a_random_order_beats() -> None:
     means = {one.name: one.mean.estimate for one in board.standings_on("AP")}
     assert means["b"] < 0.45 < means["a"]
     tail = "; b is worse than a random order, which reaches 0.4500"
-    assert board.verdicts["AP"].endswith(tail)
+    assert board.verdicts["AP"].headline.endswith(tail)
+    assert board.verdicts["AP"].numbers.startswith("Lead ")
     assert "random order" not in board.verdicts["RR"]
     both = [replace(one, chance={"AP": 0.99}) for one in records]
     said = rank_records(both, resamples=300).verdicts["AP"]
-    assert said.endswith("; a and b are worse than a random order, which reaches 0.9900")
+    assert said.headline.endswith("; a and b are worse than a random order, which reaches 0.9900")
     sure = [replace(one, chance={"AP": 1.0}) for one in records]
     assert "random order" not in rank_records(sure, resamples=300).verdicts["AP"]
 
@@ -98,7 +99,7 @@ def test_remarks_warn_of_other_datasets_and_query_sets() -> None:
 def test_nothing_to_compare_is_refused() -> None:
     with pytest.raises(UsageError, match="at least one run"):
         rank_records([])
-    with pytest.raises(UsageError, match="baseline 'b' has nothing to compare"):
+    with pytest.raises(UsageError, match="A baseline needs two runs, found one \\('b'\\)"):
         rank_records([make_record("a", 0.1)], baseline="b")
     with pytest.raises(UsageError, match="has no per-query values"):
         rank_records([RunRecord("a")])

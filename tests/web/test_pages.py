@@ -365,7 +365,7 @@ def test_a_page_does_not_wait_for_long_statistics(demo, monkeypatch):
     monkeypatch.setattr(caches, "monotonic", lambda: time.monotonic() + 30)
     assert '<meta http-equiv="refresh" content="10">' in client("/compare?run=1&run=2").text
     board = client("/leaderboard?dataset=demo").text
-    assert "Group letters are being computed" in board
+    assert "Groups are being computed" in board
     done.set()
     assert client("/compare.json?run=1&run=2").json["comparison"]["systems"] == ["dense", "lexical"]
     page = client("/compare?run=1&run=2").text

@@ -140,7 +140,7 @@ def test_a_port_in_use_is_named(place, assay):
         port = other.getsockname()[1]
         answer = assay("serve", "--store", place, "--port", port)
     assert answer.code == 2
-    assert f"Port {port} of 127.0.0.1" in answer.err
+    assert f"Cannot open port {port} of 127.0.0.1" in answer.err
     assert "--port 0" in answer.err
     assert answer.out == ""
 
@@ -149,7 +149,7 @@ def test_a_port_in_use_is_named(place, assay):
     ("arguments", "variables", "code", "words"),
     [
         (["--store", "none.db"], {}, 5, "There is no store at none.db"),
-        (["--store", "S", "--host", "no.such.host.invalid"], {}, 2, "cannot be opened"),
+        (["--store", "S", "--host", "no.such.host.invalid"], {}, 2, "Cannot open port"),
         (["--store", "S", "--port", "70000"], {}, 2, "--port"),
         (["--store", "S"], {"ASSAY_TOKEN": "short"}, 2, "at least 16"),
     ],

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, count, repeat
@@ -18,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from assay.arrays import Floats, Ints, offsets_of, rows_of
-from assay.bench.asking import Asking, SystemAnswers, ask_all, describe_failure
+from assay.bench.asking import Asking, NumberedHits, SystemAnswers, ask_all, describe_failure
 from assay.bench.plan import PreparedCollection, Retriever
 from assay.bench.search import Costs, SearchOptions, SearchResult
 from assay.bench.systems import SYSTEMS, HitList, Query, as_retrieve, check_repeats, read_hits
@@ -51,6 +52,7 @@ from assay.scoring.scores import Scores
 
 _DIRECTIONS: Final = ("high", "low", "order")
 _NO_ID: Final = re.compile("[\0\ud800-\udfff]")
+_ABSENT: Final = b"\xff" * 4  # −1
 DocOf = str | os.PathLike[str] | Mapping[str, str] | None
 
 
@@ -135,19 +137,33 @@ class AnswerReader:
     reach: int
     allow_mismatch: bool = False
 
-    def read(self, answer: Any) -> HitList:
-        """Return the hits of one query, checked."""
+    def __post_init__(self) -> None:
+        """Make the numbers of documents before threads look them up."""
+        _ = self.data.doc_numbers
+
+    def read(self, answer: Any) -> NumberedHits:
+        """Return the hits of one query, checked; the thread that asked lets go of the rest."""
         hits = read_hits(answer, id=self.system.settings.get("id", ""))
         if self.system.settings.get("doc_of") is None:
             check_repeats(hits.ids)
-        text = " ".join(hits.ids)
-        if text.split() != hits.ids or _NO_ID.search(text):
-            odd = next(id for id in hits.ids if id.split() != [id] or _NO_ID.search(id))
-            flaw = "it is empty, or holds white space, NUL or half a character"
-            raise InputError(f"{odd!r:.60} cannot be an id: {flaw}. Return ids")
-        return hits
+        numbered = self.number(hits)
+        for id in numbered.others:
+            if id.split() != [id] or _NO_ID.search(id):
+                flaw = "it is empty, or holds white space, NUL or half a character"
+                raise InputError(f"{id!r:.60} cannot be an id: {flaw}. Return ids")
+        return numbered
 
-    def rank(self, hits: Mapping[int, HitList]) -> tuple[Ranking, list[Finding]]:
+    def number(self, hits: HitList) -> NumberedHits:
+        """Return hits with the number of each document in the collection."""
+        ids, scores = hits
+        there = self.data.doc_numbers
+        numbers = b"".join([*map(there.get, ids, repeat(_ABSENT))])
+        others = [id for id in ids if id not in there] if _ABSENT in numbers else []
+        return NumberedHits(
+            numbers, None if scores is None else array("d", scores).tobytes(), others
+        )
+
+    def rank(self, hits: Mapping[int, NumberedHits]) -> tuple[Ranking, list[Finding]]:
         """Return the ranking of the documents of the collection and others, and findings."""
         name, there, settings = self.system.name, self.data.doc_ids, self.system.settings
         findings, (lines, direction) = [*self._count(hits)], self._lines(hits)
@@ -180,10 +196,10 @@ class AnswerReader:
         ranking = replace(ranking.first(self.options.depth), n_docs=n_docs, settings=signed)
         return ranking, findings
 
-    def _count(self, hits: Mapping[int, HitList]) -> Iterator[Finding]:
+    def _count(self, hits: Mapping[int, NumberedHits]) -> Iterator[Finding]:
         """Yield findings about the number of hits."""
         name, k, total = self.system.name, self.options.depth, len(hits)
-        lengths = np.array([len(hit.ids) for hit in hits.values()], np.int64)
+        lengths = np.array([len(hit.numbers) for hit in hits.values()], np.int64) // 4
         most, enough = int(lengths.max(initial=0)), min(self.reach, len(self.data.doc_ids))
         if most < enough:
             message = f"{name} returned at most {most:,} documents for any query, of {k:,}"
@@ -192,7 +208,7 @@ class AnswerReader:
                 "top_k, similarity_top_k, search_kwargs), or measure less deep."
             )
             yield Finding("warning", "few-results", message, effect, total, total)
-        if empty := [str(self.data.query_ids[row]) for row, hit in hits.items() if not hit.ids]:
+        if empty := [str(self.data.query_ids[row]) for row, hit in hits.items() if not hit.numbers]:
             message = f"{name} returned nothing for {len(empty):,} queries"
             counts = len(empty), total, tuple(empty[:3])
             yield Finding("note", "no-results", message, "They score 0.", *counts)
@@ -201,15 +217,18 @@ class AnswerReader:
             long = int((lengths > k).sum())
             yield Finding("note", "many-results", message, "The others are cut.", long, total)
 
-    def _lines(self, hits: Mapping[int, HitList]) -> tuple[_Lines, str]:
+    def _lines(self, hits: Mapping[int, NumberedHits]) -> tuple[_Lines, str]:
         """Return all hits as lines, and which scores are good: high, low or by order."""
         name, ids = self.system.name, self.data.query_ids
         direction = self.system.settings.get("scores")
-        rows = sorted(row for row, hit in hits.items() if hit.ids)
-        lengths = np.array([len(hits[row].ids) for row in rows], np.int64)
+        rows = sorted(row for row, hit in hits.items() if hit.numbers)
+        numbers, values, others = (
+            zip(*map(hits.__getitem__, rows), strict=True) if rows else [()] * 3
+        )
+        lengths = np.array([*map(len, numbers)], np.int64) // 4
         offsets = offsets_of(lengths)
-        names, flat = self._number(hits[row].ids for row in rows)
-        values = [hits[row].scores for row in rows]
+        flat = np.frombuffer(b"".join(numbers), np.int32).astype(np.int64)
+        names = self._number_others(flat, [*chain.from_iterable(others)])
         bare = values.count(None)
         if bare == len(rows) or direction == "order":
             direction = "order"
@@ -222,23 +241,19 @@ class AnswerReader:
                 'scores = "order".'
             )
         else:
-            flat_scores = chain.from_iterable(row_scores or () for row_scores in values)
-            scores = np.fromiter(flat_scores, np.float64, len(flat))
+            scores = np.frombuffer(b"".join(values), np.float64)
             direction = direction or self._direction(scores, offsets, rows)
             scores = -scores if direction == "low" else scores
         return _Lines(names, np.repeat(rows, lengths).astype(np.int64), flat, scores), direction
 
-    def _number(self, lists: Iterable[list[str]]) -> tuple[Ids, Ints]:
-        """Return the documents of the collection and other ids, and the number of each hit."""
-        every, there = [*chain.from_iterable(lists)], self.data.doc_ids
-        places = map(self.data.doc_numbers.get, every, repeat(-1))
-        numbers = np.fromiter(places, np.int64, len(every))
-        if (unknown := numbers < 0).any():
-            foreign = [every[place] for place in np.flatnonzero(unknown).tolist()]
-            further = dict(zip(dict.fromkeys(foreign), count(len(there)), strict=False))
-            numbers[unknown] = [*map(further.__getitem__, foreign)]
+    def _number_others(self, numbers: Ints, others: list[str]) -> Ids:
+        """Return the documents of the collection and other ids; number these in place."""
+        there = self.data.doc_ids
+        if others:
+            further = dict(zip(dict.fromkeys(others), count(len(there)), strict=False))
+            numbers[numbers < 0] = [*map(further.__getitem__, others)]
             there = Ids.concat([there.as_text(), Ids.of(list(further), "doc")])
-        return there, numbers
+        return there
 
     def _direction(self, scores: Floats, offsets: Ints, rows: Sequence[int]) -> str:
         """Return whether scores fall or rise with the rank, the same way for all queries."""
@@ -272,7 +287,9 @@ class AnswerReader:
                 "max, the rank of a document's first chunk."
             )
         used, places = np.unique(lines.numbers, return_inverse=True)
-        ids, numbers = self._number([[doc_of(str(lines.ids[id])) for id in used]])
+        docs = self.number(HitList([doc_of(str(lines.ids[id])) for id in used], None))
+        numbers = np.frombuffer(docs.numbers, np.int32).astype(np.int64)
+        ids = self._number_others(numbers, docs.others)
         owner = numbers[places]
         order = np.lexsort((-lines.scores, owner, lines.rows))  # the best chunk of each is first
         key = (lines.rows * max(len(ids), 1) + owner)[order]
@@ -407,7 +424,7 @@ def read_run(reader: AnswerReader, rules: Conventions) -> SearchResult:
     for row in np.flatnonzero(places >= 0).tolist():
         inside = slice(run.offsets[places[row]], run.offsets[places[row] + 1])
         ids = run.doc_ids.take(run.docs[inside].astype(np.int64)).as_text()
-        hits[row] = HitList(list(map(str, ids)), run.scores[inside].tolist())
+        hits[row] = reader.number(HitList(list(map(str, ids)), run.scores[inside].tolist()))
     settings = {"scores": "high", **system.settings}
     by_score = replace(reader, system=replace(system, settings=settings))
     ranking, findings = by_score.rank(hits)
@@ -454,7 +471,7 @@ def read_stored_run(
     if there is not None and there != collection[:8]:
         raise MismatchError(f"{what} is of another collection, {there}; this is {collection[:8]}.")
     hits = {
-        row: HitList([doc.doc for doc in results[query].results], None)
+        row: reader.number(HitList([doc.doc for doc in results[query].results], None))
         for row, query in enumerate(map(str, data.query_ids))
         if query in results
     }

@@ -9,19 +9,19 @@ from __future__ import annotations
 import math
 import threading
 import time
+from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from math import nan
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 
 from assay.arrays import Floats
 from assay.bench.settings import FAILED
-from assay.bench.systems import HitList
 from assay.core import checks
 from assay.errors import AssayError, InputError, UsageError, error_text
 from assay.io.checkpoint import Checkpoint
@@ -64,11 +64,33 @@ class Asking:
         return self.concurrency > 1 or self.timeout is not None
 
 
+class NumberedHits(NamedTuple):
+    """Hold the hits of one query in little: bytes of document numbers (int32) and scores (float64).
+
+    A document that is not in the collection has the number −1; `others` are the ids of these.
+    """
+
+    numbers: bytes
+    scores: bytes | None
+    others: list[str]
+
+    @classmethod
+    def of_notes(cls, numbers: list[int], scores: list[float] | None, others: list[str]) -> Self:
+        """Restore hits from plain data."""
+        raw = None if scores is None else array("d", scores).tobytes()
+        return cls(array("i", numbers).tobytes(), raw, others)
+
+    def notes(self) -> tuple[list[int], list[float] | None, list[str]]:
+        """Return plain data for a checkpoint."""
+        scores = None if self.scores is None else array("d", self.scores).tolist()
+        return array("i", self.numbers).tolist(), scores, self.others
+
+
 class Reply(NamedTuple):
     """Hold the hits or the error of one query, by row, and the seconds that it took."""
 
     row: int
-    hits: HitList | None
+    hits: NumberedHits | None
     error: BaseException | None
     seconds: float
 
@@ -88,7 +110,7 @@ class SystemAnswers:
     pauses; `resumed` were answered by a bench that was interrupted.
     """
 
-    hits: dict[int, HitList] = field(default_factory=dict)
+    hits: dict[int, NumberedHits] = field(default_factory=dict)
     seconds: dict[int, float] = field(default_factory=dict)
     failures: dict[int, BaseException] = field(default_factory=dict)
     errors: int = 0
@@ -177,7 +199,7 @@ def _order_ranks(n: int, share: float, tail: float) -> tuple[int, int]:
 def ask_all(
     n_queries: int,
     answer: Callable[[int], Any],
-    read: Callable[[Any], HitList],
+    read: Callable[[Any], NumberedHits],
     asking: Asking,
     *,
     checkpoint: Checkpoint,
@@ -326,8 +348,8 @@ class _StoredAnswers:
         answers = SystemAnswers()
         while (path := self._checkpoint.path(self._name)) is not None and path.exists():
             part = self._checkpoint.load(self._name)
-            for row, seconds, ids, scores in part.notes if part else ():
-                answers.take([Reply(row, HitList(ids, scores), None, seconds)])
+            for row, seconds, *notes in part.notes if part else ():
+                answers.take([Reply(row, NumberedHits.of_notes(*notes), None, seconds)])
             self._number += 1
         self._rows = set(answers.hits)
         answers.resumed = len(self._rows)
@@ -339,7 +361,7 @@ class _StoredAnswers:
             return
         if now or time.monotonic() - self._saved > _SAVED_EVERY:
             rows = [row for row in answers.hits if row not in self._rows]
-            notes = [(row, answers.seconds[row], *answers.hits[row]) for row in rows]
+            notes = [(row, answers.seconds[row], *answers.hits[row].notes()) for row in rows]
             if rows:
                 self._checkpoint.save(self._name, {}, notes)
             self._number += bool(rows)

@@ -355,9 +355,9 @@ def _open_cluster(params: Params, request: BenchRequest) -> Iterator[Any]:
 def _narrate_idle_options(result: BenchResult, request: BenchRequest, where: str | None) -> None:
     """Say which options changed nothing."""
     if where is not None and not request.plan.encodes:
-        output.log("--cluster: none of the models encodes texts, so workers had nothing to do")
+        output.log("--cluster ignored: no model encodes texts")
     if request.plan.indexes and not any(system.result.index for system in result.systems):
-        output.log("--index: none of the models has vectors, so there was nothing to index")
+        output.log("--index ignored: no model produces vectors")
 
 
 def _write_files(report: BenchReport, params: Params) -> None:

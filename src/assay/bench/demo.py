@@ -19,7 +19,8 @@ from assay.cli.output import saving_runs
 from assay.cli.repeating import walk
 from assay.cli.settings import argument, option
 from assay.core.on_demand import OnDemand
-from assay.errors import StorageError, need
+from assay.errors import need
+from assay.io.streams import make_folder
 
 if TYPE_CHECKING:
     from assay import bench
@@ -131,10 +132,7 @@ def _run_demo(folder: Path) -> None:
     _introduce()
     for module in _NEEDED:  # say at once, and once, what is not there
         need(module, "The demo", "demo")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(f"{folder} cannot be made: {error.strerror or error}.") from error
+    make_folder(folder)
     labels: Any = {"dataset": "stdlib", "tags": ("demo",)}
     with saving_runs("bench", wanted=True, store=str(folder / "assay.db"), **labels) as saving:
         collection = demo_texts.stdlib_collection()

@@ -549,9 +549,10 @@ class PreparedCollection:
         return digest_of_arrays(groups, *masks)
 
     @cached_property
-    def doc_numbers(self) -> dict[str, int]:
-        """The number of each document by its id, as text."""
-        return {str(id): number for number, id in enumerate(self.doc_ids)}
+    def doc_numbers(self) -> dict[str, bytes]:
+        """The bytes of each document's number, of type int32, by its id as text."""
+        raw = np.arange(len(self.doc_ids), dtype=np.int32).tobytes()
+        return {str(id): raw[4 * at : 4 * at + 4] for at, id in enumerate(self.doc_ids)}
 
     @cached_property
     def bounds(self) -> Ints:

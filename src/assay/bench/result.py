@@ -19,12 +19,14 @@ from assay.bench.plan import PreparedCollection, Rerank
 from assay.bench.search import ChunkAggregation, SearchResult
 from assay.comparison.compare import Comparison, compare
 from assay.comparison.standings import standings_table
+from assay.comparison.verdict import verdict_words
 from assay.core.conventions import as_settings, setting_parts
 from assay.core.hits import Hits
 from assay.core.ranking import Ranking
 from assay.core.text import Remark, format_bytes, format_rate, format_time
-from assay.errors import InputError, StorageError, UsageError
+from assay.errors import InputError, UsageError
 from assay.io.collections import CONVENTION, Collection
+from assay.io.streams import make_folder
 from assay.io.texts import ChunkRule, TextFolder
 from assay.io.writers import write_run
 from assay.plugins import find_hook
@@ -498,14 +500,14 @@ class BenchResult(Shown):
     def page(self, board: Leaderboard | None = None) -> Page:
         """Return verdict, leaderboard, costs and diagnosis as words and tables."""
         board = board or self.standing
-        page: Page = [Words(verdict, "verdict") for verdict in board.verdicts.values()]
+        page: Page = [*verdict_words(board.verdicts.values())]
         page += [self.leaderboard(board), *self.tables_of_costs()]
         page += [Words(sentence) for sentence in _describe_tuning(self)]
         page += [*_rerank_page(self, board), *_variant_page(self, board)]
         other = self.answer_board(board)
         if other is not None and self.by_answers is not None:
             page.append(Words(_BY_ANSWERS))
-            page += [Words(verdict, "verdict") for verdict in other.verdicts.values()]
+            page += verdict_words(other.verdicts.values())
             page.append(self.by_answers.leaderboard(other))
             page.append(Words(other.aligned.signature, "signature"))
         for finding in self.diagnosis.findings:
@@ -734,11 +736,7 @@ def write_runs(result: BenchResult, folder: str | os.PathLike[str]) -> list[Path
     Example:
         write_runs(run_bench(collection, ["bm25"]), "runs")
     """
-    home = Path(folder)
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(f"{home} cannot be created: {error.strerror or error}.") from error
+    home = make_folder(folder)
     names = _file_names([system.name for system in result.systems])
     for system, name in zip(result.systems, names, strict=True):
         write_run(system.ranking, home / f"{name}.run", format="trec", tag=name)

@@ -105,9 +105,9 @@ def read_hits(answer: Any, *, id: str = "") -> HitList:
     items = _items_of(answer)
     kinds = set(map(type, items))
     if kinds == {str} and not id:
-        ids, values = items, None
-    elif kinds == {tuple} and not id and {*map(len, items)} == {2} and type(items[0][0]) is str:
-        ids, values = map(list, zip(*items, strict=True))
+        return HitList(items, None)
+    if kinds == {tuple} and not id and {*map(len, items)} == {2} and type(items[0][0]) is str:
+        ids, values = [item[0] for item in items], [item[1] for item in items]
     else:
         pairs = [_read_hit(item, rank, id) for rank, item in enumerate(items, 1)]
         ids, values = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
@@ -129,14 +129,14 @@ def check_repeats(ids: list[str]) -> None:
 
 
 def _items_of(answer: Any) -> list[Any]:
+    if isinstance(answer, list | tuple):
+        return list(answer)
     if isinstance(answer, Mapping):
         documents = answer.get("documents")
         if isinstance(documents, list | tuple):
             return list(documents)
         scores = {key: _as_score(value, str(key)) for key, value in answer.items()}
         return sorted(scores.items(), key=lambda item: -item[1])
-    if isinstance(answer, list | tuple):
-        return list(answer)
     if hasattr(answer, "columns") and hasattr(answer, "to_dict"):  # a frame, of rows
         return list(answer.to_dicts() if hasattr(answer, "to_dicts") else answer.to_dict("records"))
     if isinstance(answer, np.ndarray) and answer.ndim == 1:
@@ -201,12 +201,12 @@ def _as_id(value: Any, rank: int) -> str:
     )
 
 
-def _as_scores(values: list[Any] | None) -> list[float] | None:
-    kinds = set(map(type, values or ()))
-    if values is None or kinds <= {type(None)}:
-        return None
+def _as_scores(values: list[Any]) -> list[float] | None:
+    kinds = set(map(type, values))
     if kinds == {float} and all(map(math.isfinite, values)):
         return values
+    if kinds <= {type(None)}:
+        return None
     return [_as_score(value, f"hit {rank}") for rank, value in enumerate(values, 1)]
 
 

@@ -13,6 +13,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from assay.cli.terminal import print_blocks, print_page
+from assay.comparison.verdict import verdict_words
 from assay.core.text import printable
 from assay.stats import Interval
 
@@ -28,10 +29,10 @@ _WIDEST: Final = 32
 
 
 def print_bench(result: BenchResult, report: Any, page: Page) -> None:
-    """Print the leaderboard with intervals drawn, costs, and the rest."""
+    """Print verdicts, the leaderboard with intervals drawn, costs, and the rest."""
     print_board(result, report)
-    printed = len(report.verdicts) + 1 + len(result.tables_of_costs())
-    print_page(page[printed:])
+    tables = 1 + len(result.tables_of_costs())
+    print_page(page[len(list(verdict_words(report.verdicts.values()))) + tables :])
 
 
 def _open_console() -> Console:
@@ -47,10 +48,9 @@ def print_board(result: BenchResult, report: Any) -> None:
 
 
 def print_leaderboard(console: Console, result: BenchResult, report: Any) -> None:
-    """Print the first verdict, the leaderboard, and the other verdicts."""
-    verdicts = list(report.verdicts.values())
+    """Print the verdicts and the leaderboard."""
     console.print()
-    console.print(Text(printable(verdicts[0]), style="bold"))
+    print_page(list(verdict_words(report.verdicts.values())))
     table = result.leaderboard(report)
     standings = report.standings_on(report.measures[0])
     place = table.columns.index(Interval.heading(standings[0].mean.level))
@@ -61,8 +61,6 @@ def print_leaderboard(console: Console, result: BenchResult, report: Any) -> Non
         print_blocks(console, table)
     if table.note:
         console.print(Text(table.note, style="dim"))
-    for verdict in verdicts[1:]:
-        console.print(Text(printable(verdict)))
 
 
 def _width(table: Table, without: set[int]) -> int:

@@ -111,9 +111,9 @@ def _take_standard_input(command: click.Command, context: click.Context) -> None
     if not places or context.resilient_parsing:
         return
     if context.meta.get(REPEATED):
-        raise click.UsageError("The command read standard input ('-'), which is gone.")
+        raise click.UsageError("Cannot read standard input ('-') again. Name a file.")
     if n_named > 1:
-        raise click.UsageError("Standard input ('-') can be read once, and it is named twice.")
+        raise click.UsageError("Standard input ('-') is named twice. Name a file instead.")
     path = context.with_resource(keep_standard_input())
     for name, value in places:
         item = path if value == "-" else tuple(path if v == "-" else v for v in _listed(value))

@@ -157,7 +157,7 @@ def _add_baseline(
         if base is None:
             runs, base = (baseline, *runs), 0
     if len(runs) < 2:
-        raise click.UsageError("There is one run; a comparison needs two, or a --baseline.")
+        raise click.UsageError("A comparison needs two runs. Name another, or a --baseline.")
     return runs, base
 
 

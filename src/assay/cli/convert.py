@@ -76,7 +76,7 @@ def command(
         output.log(f"{target}: {ranking.n_queries} queries, {len(ranking.docs)} results")
         return
     if tag is not None:
-        raise click.UsageError("--tag is for runs; judgments have none.")
+        raise click.UsageError("Judgments have no tag. Omit --tag.")
     judgments = read_qrels(source, format=source_format, queries=queries)
     for remark in getattr(judgments, "remarks", ()):
         output.log(remark)

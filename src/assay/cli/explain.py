@@ -90,7 +90,7 @@ def command(*, runs: tuple[str, ...], layout: str, file: str | None, **settings:
 
 def _refuse_contradictions(runs: tuple[str, ...], settings: dict[str, Any]) -> None:
     if settings["store"] and not settings["saved"]:
-        raise click.UsageError("--store goes with --saved: runs are then taken from the store.")
+        raise click.UsageError("--store requires --saved.")
     if settings["saved"]:
         return
     if not runs:
@@ -100,9 +100,9 @@ def _refuse_contradictions(runs: tuple[str, ...], settings: dict[str, Any]) -> N
             "One run is worked out at a time; to see what several retrieved, give --corpus too."
         )
     if settings["places"] and not (settings["corpus"] or runs[0].endswith(".toml")):
-        raise click.UsageError("--places goes with --corpus or a bench.toml.")
+        raise click.UsageError("--places requires --corpus or a bench.toml.")
     if settings["extensions"] and not settings["corpus"]:
-        raise click.UsageError("--extension goes with --corpus.")
+        raise click.UsageError("--extension requires --corpus.")
 
 
 def _explain_value(run: str, settings: dict[str, Any]) -> Explanation:

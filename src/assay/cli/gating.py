@@ -81,7 +81,7 @@ class Gate:
     ) -> Gate:
         """Read the conditions; their measures take the same smallest relevant grade as others."""
         if look is not None and look_file is not None:
-            raise click.UsageError("--look and --look-file both count: give one of the two.")
+            raise click.UsageError("--look and --look-file exclude each other.")
         if (look is not None or look_file is not None) and not worse:
             name = "--look" if look_file is None else "--look-file"
             raise click.UsageError(f"{name} counts the looks of --fail-if-worse: add that.")

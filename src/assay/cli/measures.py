@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
+from functools import partial
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -40,7 +43,7 @@ def command(*, names: tuple[str, ...], presets: bool, json_wanted: bool, file: s
       assay measures --conventions
     """
     if presets and names:
-        raise click.UsageError("--conventions lists the presets; it takes no NAME.")
+        raise click.UsageError("--conventions takes no NAME.")
     result = _list_presets() if presets else _list_measures(names)
     table = () if isinstance(result, output.TextResult) else ("markdown", "csv", "tsv")
     layout = output.choose_format(None, json_wanted, file, known=("text", *table, "json"))
@@ -134,7 +137,11 @@ def _describe(definition: Definition) -> str:
         default = "None" if param.default is None else format_value(param.default) or "none"
         source = f"conventions ({param.convention})" if param.convention else default
         lines.append(f"  {key:<8}{param.about}; {param.takes()}; default: {source}")
-    return "\n".join(lines)
+    text = "\n".join(lines)
+    if not output.on_terminal():
+        return text
+    fill = partial(textwrap.fill, width=get_terminal_size().columns, subsequent_indent=" " * 10)
+    return "\n".join(map(fill, text.split("\n")))
 
 
 def _list_presets() -> output.TableResult:

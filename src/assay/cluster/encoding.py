@@ -31,7 +31,7 @@ from assay.core.text import mask_secrets, natural_order
 from assay.errors import AssayError, ClusterError, InputError, StorageError, UsageError, error_text
 from assay.io.fingerprints import digest_of_file, fingerprint_of
 from assay.io.plain_data import parse_json
-from assay.io.streams import atomic_write, ending_of, read_text
+from assay.io.streams import atomic_write, ending_of, make_folder, read_text
 from assay.models import Encoder, EncoderSettings, TextModel, text_model
 from assay.models.encoding import Batch, ComputedModel, EncodedBatch
 from assay.models.ragged import count_bytes
@@ -99,11 +99,7 @@ def encode_shards(
     """
     cluster = cluster or Cluster()
     checks.require(spec, str, "A text model", "a spec such as 'wordllama'")
-    target = os.path.abspath(os.fspath(folder))
-    try:
-        os.makedirs(target, exist_ok=True)
-    except OSError as error:
-        raise StorageError(f"{target} cannot be made: {error.strerror}.") from None
+    target = os.path.abspath(make_folder(folder))
     tasks = [
         _ShardTask(
             source, os.path.join(target, f"part-{number:05}"), spec, settings or EncoderSettings()

@@ -11,7 +11,7 @@ from typing import Any, Final
 from assay.core.text import mask_secrets
 from assay.errors import AssayError, MissingPackageError, StorageError, need
 from assay.io.fingerprints import digest_of_file
-from assay.io.streams import ScratchFolder
+from assay.io.streams import ScratchFolder, unreadable
 
 _ABSENT: Final = (FileNotFoundError, LookupError)
 _CHUNK: Final = 8 << 20
@@ -99,7 +99,7 @@ def file_facts(name: str) -> tuple[int, str]:
         try:
             stat = os.stat(name)
         except OSError as error:
-            raise StorageError(f"{name} cannot be read: {error.strerror}.") from None
+            raise unreadable(name, error) from None
         return stat.st_size, f"{stat.st_mtime_ns}:{stat.st_ino}"
     with _faults_of(name):
         system, inside = _system(name)
@@ -149,7 +149,8 @@ def _system(name: str) -> tuple[Any, str]:
         if package:
             how = None if extra else f"pip install {package}"
             raise MissingPackageError(package, f"reading {name}", extra, command=how) from None
-        raise StorageError(f"{name} cannot be read: {mask_secrets(str(error))}.") from None
+        why = mask_secrets(str(error))
+        raise StorageError(f"Cannot read {name}: {why}. Check the address.") from None
     return system, str(inside)
 
 
@@ -183,7 +184,7 @@ def _explain(error: BaseException) -> str:
     words = mask_secrets(f"{type(cause).__name__}: {cause}")
     if isinstance(cause, ConnectionError | TimeoutError) or absent:
         return f"cannot be reached: {words:.200}. Check the host and your network."
-    return f"cannot be read: {words:.200}."
+    return f"cannot be read: {words:.200}. Check the address."
 
 
 def _status_of(error: BaseException) -> int:

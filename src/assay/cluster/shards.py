@@ -234,7 +234,7 @@ def open_shard(shard: Shard) -> Iterator[ShardContent]:
     except (OSError, ValueError) as error:
         if isinstance(error, AssayError):
             raise
-        raise StorageError(f"Shard {shard.path} cannot be read: {error}.") from error
+        raise StorageError(f"Cannot read shard {shard.path}: {error}. Write it again.") from error
 
 
 def _read_arrays(path: str, key: str | None) -> ShardContent:

@@ -16,6 +16,7 @@ from assay.comparison.compare import Comparison
 from assay.comparison.paper import paper_page
 from assay.comparison.paper import paper_table as comparison_table
 from assay.comparison.standings import difference_cells, standings_table
+from assay.comparison.verdict import verdict_words
 from assay.core.text import format_percent
 from assay.stats import Interval
 from assay.tables.table import Cell, Page, Table, Words, columns_of, table_of
@@ -46,7 +47,7 @@ def report_page(report: CodesReport, *, brief: bool = False) -> Page:
         ]
     if comparison is not None:
         for measure, verdict in comparison.verdicts.items():
-            page += [Words(verdict, "verdict"), judged_table(report, comparison, measure)]
+            page += [*verdict_words([verdict]), judged_table(report, comparison, measure)]
     if settings.hashing is not None:
         page += _hashing_part(report, settings.hashing)
     page += [cost_table(report), *(Words(remark, "remark") for remark in report.remarks)]

@@ -28,7 +28,7 @@ from assay.comparison.standings import (
     rank_systems,
     standings_table,
 )
-from assay.comparison.verdict import comparison_remarks, describe_test
+from assay.comparison.verdict import Verdict, comparison_remarks, describe_test, verdict_words
 from assay.core.checks import check_cutoff
 from assay.core.conventions import Choices, Conventions, check_keywords
 from assay.core.ids import Ids
@@ -149,13 +149,11 @@ class Comparison(Shown):
 
     def verdict_words(self, block: SystemBlock) -> Iterator[Words]:
         """Yield the verdict on a block as paragraphs: the sentence, then numbers, a line each."""
-        yield Words(block.verdict.headline, "verdict")
-        yield Words(block.verdict.numbers, "numbers")
-        yield Words(block.verdict.holes, "numbers")
+        yield from verdict_words([block.verdict])
         yield from (Words(text, "numbers") for text in self.sentences_on(block)[1:])
 
     @cached_property
-    def verdicts(self) -> dict[str, str]:
+    def verdicts(self) -> dict[str, Verdict]:
         """A sentence for each measure, by its name."""
         return {block.measure: block.verdict for block in self.blocks}
 
@@ -320,14 +318,10 @@ class Comparison(Shown):
         return [*page, *extra, Words(self.method, "method"), Words(self.signature, "signature")]
 
     def screen(self, extra: Iterable[Words | Table] = ()) -> Page:
-        """Return a page for one screen: verdicts, one table of all measures, the pairs if few.
-
-        The verdict on the first measure is the headline; those on others follow the table.
-        """
-        first, *others = self.blocks
-        more = [Words(block.verdict.headline) for block in others]
-        page: Page = [*self.verdict_words(first), self.table(), *more]
-        if not more and len(self.pairs) <= _FEW_PAIRS:
+        """Return a page for one screen: verdicts, one table of all measures, the pairs if few."""
+        page: Page = [words for block in self.blocks for words in self.verdict_words(block)]
+        page.append(self.table())
+        if len(self.blocks) == 1 and len(self.pairs) <= _FEW_PAIRS:
             page.append(self.pair_table())
         if self.slices is not None:
             for measure in self.measures:

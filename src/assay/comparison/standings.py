@@ -344,7 +344,7 @@ class SystemBlock:
         if not self.pairs:
             return Verdict(f"Not tested on {self.measure}: {self.note}")
         verdict = sum_up(self.measure, self.ranked, self.pairs, self.baseline)
-        return verdict.with_holes(describe_holes(self.bounds))
+        return verdict.extended(holes=describe_holes(self.bounds))
 
     @property
     def ordered_pairs(self) -> list[tuple[Pair, str]]:

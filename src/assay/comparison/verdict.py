@@ -13,6 +13,7 @@ from assay.comparison.pairs import NOISE, POWER, ComparisonSettings, Pair, skew_
 from assay.core.text import Remark
 from assay.stats.bounded import ONLY
 from assay.stats.samples import effective_number
+from assay.tables.table import Words
 
 if TYPE_CHECKING:
     from assay.comparison.compare import Comparison
@@ -62,9 +63,17 @@ class Verdict(str):
         verdict.headline, verdict.numbers, verdict.holes = headline, numbers, holes
         return verdict
 
-    def with_holes(self, holes: str) -> Verdict:
-        """Return the verdict with what unjudged documents could change."""
-        return Verdict(self.headline, self.numbers, holes)
+    def extended(self, clause: str = "", holes: str = "") -> Verdict:
+        """Return the verdict with more in its sentence, or what unjudged documents could change."""
+        return Verdict(self.headline + clause, self.numbers, holes or self.holes)
+
+
+def verdict_words(verdicts: Iterable[str]) -> Iterator[Words]:
+    """Yield verdicts as paragraphs: each sentence, then its numbers, a line each."""
+    for verdict in verdicts:
+        parts = verdict if isinstance(verdict, Verdict) else Verdict(verdict)
+        yield Words(parts.headline, "verdict")
+        yield from (Words(text, "numbers") for text in (parts.numbers, parts.holes))
 
 
 def describe_test(settings: ComparisonSettings, n_pairs: int, n_slices: int = 1) -> str:

@@ -194,7 +194,7 @@ def align(modalities: Mapping[str, SampleRows], levels: Mapping[str, SampleRows]
     ([[2.0], [1.0]], [5, 6])
     """
     if not levels:
-        raise UsageError("There are no labels. Give one label for each sample.")
+        raise UsageError("There are no labels. Pass one a sample, or call paired_retrieval().")
     parts = {f"embeddings {name!r}": rows for name, rows in modalities.items()}
     parts |= {f"labels {name!r}": rows for name, rows in levels.items()}
     vectors, labels = {}, {}

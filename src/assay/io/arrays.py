@@ -43,7 +43,7 @@ from assay.core.text import LARGEST_WHOLE, did_you_mean
 from assay.core.work import parse_python
 from assay.errors import FormatError, ShapeError, StorageError, UsageError, ValueRangeError
 from assay.io.mapped import CopiedRows, WatchedFile, is_mapped, needs_copies
-from assay.io.streams import FilePath, open_chunks, read_lines, refuse_bomb, split_array
+from assay.io.streams import FilePath, open_chunks, read_lines, refuse_bomb, split_array, unreadable
 
 _LARGEST = np.iinfo(np.int32).max
 WINDOW_BYTES: Final = 16 << 20  # of a file, mapped at a time
@@ -215,9 +215,7 @@ def _open_array_file(path: FilePath) -> Iterator[BinaryIO]:
     except StorageError:
         raise
     except OSError as error:
-        raise StorageError(
-            f"{os.fspath(path)} cannot be read: {error.strerror or error}."
-        ) from error
+        raise unreadable(os.fspath(path), error) from error
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from assay.arrays import Array
 from assay.errors import FormatError, StorageError
 from assay.io.arrays import unpack_npz
 from assay.io.plain_data import parse_json
-from assay.io.streams import FilePath, atomic_write, read_text
+from assay.io.streams import FilePath, atomic_write, make_folder, read_text, unreadable
 
 _HEAD: Final = "head"  # the array that holds the JSON head
 _DIGEST: Final = 32  # bytes of a SHA-256
@@ -67,7 +67,7 @@ class Checkpoint:
         except OSError as error:
             if self.optional:
                 return None
-            raise StorageError(f"{path} cannot be read: {error.strerror}.") from None
+            raise unreadable(str(path), error) from None
         fingerprint, part = _unpack(content)
         if part is None:
             self.damaged += 1
@@ -90,11 +90,7 @@ class Checkpoint:
         """Make the folder, with those above it."""
         if self.folder is None:
             return
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except (OSError, ValueError) as error:  # ValueError: NUL in the name
-            words = getattr(error, "strerror", None) or error
-            raise StorageError(f"The checkpoint {self.folder} cannot be made: {words}.") from None
+        make_folder(self.folder)
 
     def forget(self, names: Iterable[str]) -> None:
         """Delete some parts."""

@@ -28,7 +28,7 @@ from assay.errors import FormatError, MismatchError, StorageError, UsageError
 from assay.io import columns as tabular
 from assay.io.formats import as_judgments
 from assay.io.lines import NO_QUERIES, Questions
-from assay.io.streams import FilePath, atomic_write, ending_of, missing_file
+from assay.io.streams import FilePath, atomic_write, ending_of, make_folder, missing_file
 from assay.io.texts import ChunkRule, Texts, chunk_docs, is_ir, parquet_parts, read_ir, read_texts
 
 _PACKED = ("", ".gz", ".zst")
@@ -98,11 +98,7 @@ def _first(home: Path, names: list[str], what: str) -> Path:
 
 def write_collection(collection: Collection, folder: FilePath, *, split: str = "test") -> Layout:
     """Write a collection in BEIR's layout; each file whole or not at all."""
-    home = Path(folder)
-    try:
-        (home / "qrels").mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(f"{home} cannot be made: {error.strerror or error}.") from error
+    home = make_folder(Path(folder) / "qrels").parent
     layout = Layout(home / "corpus.jsonl", home / "queries.jsonl", home / "qrels" / f"{split}.tsv")
     documents = zip(collection.doc_ids, collection.doc_texts, strict=True)
     _write(layout.corpus, (_record(id, title="", text=text) for id, text in documents))

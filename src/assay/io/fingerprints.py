@@ -14,9 +14,8 @@ import numpy as np
 
 from assay import __version__
 from assay.arrays import Array
-from assay.errors import StorageError
 from assay.io.mapped import FileState
-from assay.io.streams import FilePath, split_array
+from assay.io.streams import FilePath, split_array, unreadable
 from assay.native import engine_name
 
 
@@ -137,4 +136,4 @@ def fingerprint_file(file: str) -> dict[str, Any]:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
             return {"bytes": os.fstat(stream.fileno()).st_size, "sha256": digest}
     except OSError as error:
-        raise StorageError(f"{file} cannot be read: {error.strerror}.") from None
+        raise unreadable(file, error) from None

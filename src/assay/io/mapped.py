@@ -19,6 +19,7 @@ import numpy as np
 
 from assay.arrays import Array, Bytes, Ints32
 from assay.errors import StorageError
+from assay.io.streams import unreadable
 from assay.native import engine_name, kernels
 
 _SPREAD: Final = 4  # bytes that are copied for each one that is wanted
@@ -358,7 +359,7 @@ def _copy_bytes(address: int, n_bytes: int, name: str | None) -> Bytes:
                 count = os.pwrite(file.fileno(), source[start : start + _CHUNK_BYTES], 0)
             except OSError as error:
                 raise StorageError(
-                    f"{name or 'A memory-mapped file'} cannot be read to its end: "
+                    f"Cannot read {name or 'a memory-mapped file'} to its end: "
                     f"{error.strerror}. It became shorter after it was mapped. Map the complete "
                     "file again."
                 ) from None
@@ -384,7 +385,7 @@ def _stat(name: str) -> os.stat_result:
     try:
         return os.stat(name)
     except OSError as error:
-        raise StorageError(f"{name} cannot be read: {error.strerror}.") from None
+        raise unreadable(name, error) from None
 
 
 def _state_of(file: BinaryIO) -> FileState:

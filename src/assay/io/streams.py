@@ -107,8 +107,7 @@ def list_folder(folder: FilePath) -> list[Path]:
     try:
         return sorted(Path(folder).iterdir(), key=lambda path: path.name)
     except (OSError, ValueError) as error:  # ValueError: NUL in the name
-        words = getattr(error, "strerror", None) or error
-        raise StorageError(f"{os.fspath(folder)!r} cannot be read: {words}.") from None
+        raise unreadable(repr(os.fspath(folder)), error) from None
 
 
 def open_chunks(path: FilePath, chunk_size: int = CHUNK_SIZE) -> Iterator[bytes]:
@@ -158,7 +157,28 @@ def _open_error(error: OSError | ValueError, name: str) -> StorageError:
         return StorageError(f"{name} is not readable. Check its permissions.")
     if os.path.isdir(name):  # Windows refuses to open one
         return _is_directory(name)
-    return StorageError(f"{name!r} cannot be opened: {getattr(error, 'strerror', None) or error}.")
+    return unreadable(repr(name), error)
+
+
+def unreadable(name: str, error: Exception) -> StorageError:
+    """Return the error of a file or folder that the system does not read."""
+    why = getattr(error, "strerror", None) or error
+    return StorageError(f"Cannot read {name}: {why}. Check the path and its permissions.")
+
+
+def unwritable(name: str, why: object) -> StorageError:
+    """Return the error of a file or folder that cannot be written or made."""
+    why = getattr(why, "strerror", None) or why
+    return StorageError(f"Cannot write {name}: {why}. Choose another path.")
+
+
+def make_folder(folder: FilePath) -> Path:
+    """Make a folder and those above it; return its path."""
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:  # ValueError: NUL in the name
+        raise unwritable(str(folder), error) from None
+    return Path(folder)
 
 
 def missing_file(name: str) -> StorageError:
@@ -189,7 +209,7 @@ def _next_chunk(chunks: Iterator[bytes], name: str) -> bytes:
     try:
         return next(chunks, b"")
     except OSError as error:
-        raise StorageError(f"{name} cannot be read: {error.strerror or error}.") from error
+        raise unreadable(name, error) from error
 
 
 def _weigh(chunk: bytes) -> int:
@@ -522,7 +542,7 @@ def check_target(name: str) -> str:
     except (FileNotFoundError, NotADirectoryError):
         mode = None
     except (OSError, ValueError) as error:
-        raise StorageError(f"{name!r} cannot be written: {error}.") from None
+        raise unwritable(repr(name), error) from None
     check_folder(os.path.dirname(target), name)
     if mode is None:
         return target
@@ -549,13 +569,13 @@ def check_folder(folder: str, name: str = "") -> None:
         while not os.path.lexists(parent):
             parent = os.path.dirname(parent)
     except (OSError, ValueError) as error:
-        raise StorageError(f"{name or folder!r} cannot be written: {error}.") from None
+        raise unwritable(repr(name or folder), error) from None
     if os.path.isdir(parent) and os.access(parent, os.W_OK | os.X_OK):
         return
     why = f"no permission to write in {parent}"
     if not os.path.isdir(parent):
         why = f"{parent} is not a folder"
-    raise StorageError(f"{name or folder} cannot be written: {why}.")
+    raise unwritable(name or folder, why)
 
 
 def _sync_folder(folder: str) -> None:

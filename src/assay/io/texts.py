@@ -35,10 +35,10 @@ from assay.core import checks
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments, Qrels
 from assay.core.specs import Consent
-from assay.errors import FormatError, IdError, StorageError, UsageError, error_text, need
+from assay.errors import FormatError, IdError, UsageError, error_text, need
 from assay.io import columns as tabular
 from assay.io.lines import number_ids, pack_ids
-from assay.io.streams import FilePath, ending_of, read_text
+from assay.io.streams import FilePath, ending_of, read_text, unreadable
 
 Role = Literal["doc", "query"]
 
@@ -137,7 +137,7 @@ class TextFolder(os.PathLike[str]):
     @cached_property
     def _names(self) -> list[str]:
         def refuse(error: OSError) -> None:
-            raise StorageError(f"{error.filename} cannot be read: {error.strerror}.") from error
+            raise unreadable(error.filename, error) from error
 
         paths: list[Path] = []
         for where, folders, names in os.walk(self._folder, onerror=refuse):
@@ -380,7 +380,9 @@ def read_ir(corpus: str) -> tuple[Texts, Texts, Qrels]:
         docs, queries = list(data.docs_iter()), list(data.queries_iter())
         judged = list(data.qrels_iter())
     except Exception as error:  # another's package: a download fails in many ways
-        raise FormatError(f"{corpus} cannot be read: {error_text(error)}.") from error
+        raise FormatError(
+            f"Cannot read {corpus}: {error_text(error)}. Download it by ir_datasets first."
+        ) from error
     return (
         _texts([(record.doc_id, record) for record in docs], "doc", corpus),
         _texts([(record.query_id, record) for record in queries], "query", corpus),

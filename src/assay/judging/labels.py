@@ -85,6 +85,9 @@ class LabelSet:
         """Return the number of labels."""
         return len(self.labels)
 
+    def __repr__(self) -> str:
+        return f"LabelSet({len(self):,} labels of {len(self.by_pair()):,} pairs)"
+
     def by_pair(self) -> dict[Pair, list[Label]]:
         """Return the labels of each pair."""
         pairs: dict[Pair, list[Label]] = defaultdict(list)

@@ -95,7 +95,7 @@ def make_label_app(
             except AssayError as error:
                 return _json({"error": str(error)}, 507 if error.exit_code == 5 else 400)
             except (ValueError, KeyError, TypeError, IndexError):
-                return _json({"error": "The request cannot be read. Reload the page."}, 400)
+                return _json({"error": "Cannot read the request. Reload the page."}, 400)
 
     def asset(request: Request) -> Response:
         name = _ASSETS[request.url.path]

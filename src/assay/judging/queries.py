@@ -92,6 +92,8 @@ class QuerySet:
             lines.append(describe_tokens(*self.tokens))
         return "\n".join(lines)
 
+    __repr__ = __str__
+
     def to_dict(self) -> dict[str, Any]:
         """Return the counts as plain data."""
         sent, received = self.tokens

@@ -38,7 +38,7 @@ from assay.stats.confidence import jackknife_interval
 from assay.stats.effects import auroc, auroc_interval, false_positive_rate, grouped_ap
 from assay.stats.samples import check_seed
 from assay.tables.svg import BLUE, GREY, Drawing, Scale, circle, line, rect, svg_text, vertical_text
-from assay.tables.table import Table, table_of
+from assay.tables.table import Page, Shown, Table, Words, table_of
 
 BINS: Final = 15  # as Guo et al. have it
 _DRAWS: Final = 1000
@@ -444,8 +444,8 @@ def _jackknife_auroc(values: Floats, inside: Flags, users: Array) -> tuple[float
     return area.low, area.high
 
 
-@dataclass(frozen=True, eq=False)
-class ConfidenceResult:
+@dataclass(frozen=True, eq=False, repr=False)
+class ConfidenceResult(Shown):
     """Calibration of one model, and detection where some samples have no target.
 
     `kind` says what the scores were read as, `absent` what such scores do not have, and why.
@@ -473,6 +473,10 @@ class ConfidenceResult:
         for name, reason in self.absent.items():
             if name == "calibration" or self.detection:
                 yield f"no {name}: {reason}"
+
+    def page(self) -> Page:
+        """Return the tables, then what a reader should know."""
+        return [*self.tables(), *(Words(remark, "remark") for remark in self.remarks)]
 
     def tables(self) -> list[Table]:
         """Return tables of calibration and of detection."""

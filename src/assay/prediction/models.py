@@ -19,6 +19,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from assay.comparison.compare import Comparison
+from assay.comparison.verdict import verdict_words
 from assay.core import checks
 from assay.core.text import parse_whole
 from assay.errors import MismatchError, UsageError
@@ -215,7 +216,7 @@ class ModelResults(Shown):
             # A measure on which any guess is right heads no verdict.
             names = sorted(paired.verdicts, key=lambda name: guess.get(name) == 1)
             shown = names if whole else names[:1]
-            page += [Words(paired.verdicts[name], "verdict") for name in shown]
+            page += verdict_words(paired.verdicts[name] for name in shown)
             page += [Words(words, "remark") for words in paired.remarks]
         if self.comparison is not None and self._has_seeds:
             page.append(Words(self.comparison.advice, "method"))

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from assay.arrays import Ints, numbers_or_none
 from assay.comparison.alignment import cluster_labels, cluster_settings
 from assay.comparison.compare import Comparison, compare
+from assay.comparison.verdict import verdict_words
 from assay.core.hits import Hits
 from assay.core.text import did_you_mean
 from assay.errors import MismatchError, UsageError
@@ -644,7 +645,7 @@ class SeedReport(Shown):
     def page(self) -> Page:
         """Return verdicts, means over seeds, tests between models, and which test to believe."""
         verdicts = {} if self.paired is None else self.paired.verdicts
-        page: Page = [Words(verdict, "verdict") for verdict in verdicts.values()]
+        page: Page = [*verdict_words(verdicts.values())]
         page += [table for table in (self.seed_table(), self.welch_table()) if table.rows]
         return [*page, Words(self.advice, "method")]
 

@@ -125,7 +125,7 @@ def _mean_tips() -> list[Any]:
         _named_tip("run", "name"),
         _tip("mean", "mean"),
         *ends,
-        _named_tip("letters", "group letters"),
+        _named_tip("letters", "group"),
     ]
 
 

@@ -196,7 +196,7 @@ def _find_sources(
     from_store = bool(criteria or named or not runs)
     if not from_store and (baseline is None or _stored_key(baseline) is None):
         if store:
-            raise click.UsageError("--store is for stored runs, but all of these are files.")
+            raise click.UsageError("--store requires stored runs. Omit it with files.")
         yield _add_baseline(tuple(runs), baseline, None)
         return
     with options.open_store(store) as opened:
@@ -252,7 +252,7 @@ def _add_baseline(items: tuple[Any, ...], baseline: str | None, store: Any) -> _
     if base is None:
         named, base = _name_sources(_drop_repeats([_resolve(baseline, store), *items])), 0
     if len(named) < 2:
-        raise click.UsageError("There is one run; a --baseline needs another.")
+        raise click.UsageError("A --baseline needs two runs. Name another.")
     return _Sources(named, base)
 
 

@@ -12,7 +12,6 @@ import base64
 import gzip
 import hashlib
 import json
-import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,8 +26,8 @@ from assay.arrays import Floats, Ints
 from assay.core.checks import as_list
 from assay.core.hits import Hits
 from assay.core.text import printable
-from assay.errors import StorageError, UsageError
-from assay.io.streams import atomic_write
+from assay.errors import UsageError
+from assay.io.streams import atomic_write, make_folder
 from assay.measures import Measure
 from assay.report.charts import check_format, render_chart, report_charts
 from assay.report.sections import SECTIONS, options, plugin_sections
@@ -37,13 +36,13 @@ from assay.runs.leaderboard import Leaderboard, rank_records
 from assay.runs.record import RecordsLike, RunRecord
 from assay.runs.results import QueryResults, ResultDoc
 from assay.tables.html import html_text
-from assay.tables.table import Page, Shown, Table, Words, latex_page, markdown_page
+from assay.tables.table import Page, Table, Words, latex_page, markdown_page
 
 _ENDINGS: Final = (".html", ".htm", ".md", ".tex")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Report(Shown, Leaderboard):
+class Report(Leaderboard):
     """A leaderboard to show; made by `make_report`, written by `save`.
 
     Args:
@@ -81,13 +80,7 @@ class Report(Shown, Leaderboard):
 
     def plain_verdict(self, measure: Measure) -> tuple[str, str, str]:
         """Return the verdict on a measure in one plain sentence, its numbers, and the test."""
-        if self.comparison is not None:
-            said, numbers, test = say_verdict(self.comparison, str(measure))
-            return said + self._below_chance(measure), numbers, test
-        mean, chance = self.standings_on(measure)[0].mean, self.chance_on(measure)
-        parts = [] if math.isnan(mean.low) else [f"{mean.heading(mean.level)} {mean.text()}"]
-        parts += [] if math.isnan(chance) else [f"a random order reaches {chance:.4f}"]
-        return f"{self.names[0]} scores {mean.estimate:.4f} on {measure}", " · ".join(parts), ""
+        return say_verdict(self.verdicts[str(measure)], self.comparison)
 
     @cached_property
     def plugin_sections(self) -> list[tuple[str, Table | str]]:
@@ -116,14 +109,7 @@ class Report(Shown, Leaderboard):
         endings = as_list(formats, "formats")
         for ending in endings:
             check_format(ending)
-        target = Path(folder)
-        try:
-            target.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            reason = error.strerror or error
-            raise StorageError(
-                f"The folder for figures {target} cannot be created: {reason}."
-            ) from error
+        target = make_folder(folder)
         written: dict[str, Path] = {}
         for figure in report_charts(self):
             spec = figure.spec()
@@ -225,7 +211,7 @@ def make_report(
         >>> qrels = {f"q{i}": {"a": 1} for i in range(8)}
         >>> good = evaluate({q: {"a": 2, "b": 1} for q in qrels}, qrels, "RR")
         >>> make_report({"good": good}).verdicts["RR"]
-        'good reaches 1.0000 [0.6756, 1.0000] on RR'
+        'good scores 1.0000 on RR. 95 % CI [0.6756, 1.0000]'
     """
     board = rank_records(runs, **settings)
     names = board.names

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.comparison.paper import paper_table
+from assay.comparison.verdict import Verdict, verdict_words
 from assay.core.text import guard_formula, printable
 from assay.errors import MeasureError, PluginError, error_text
 from assay.measures import parse
@@ -147,7 +148,7 @@ def ranked_table(comparison: Comparison, measure: str) -> Table:
 
 
 _TERMS: Final = {
-    "group letters": "Runs that share a letter do not differ significantly from each other.",
+    "group": "Runs that share a letter do not differ significantly from each other.",
     "interval": "The range in which the mean of all such queries lies, at the stated confidence.",
     "p": "How often chance alone gives a difference this large; small means significant.",
     "max-t": "A correction for testing many pairs: the significance level holds for all of them "
@@ -161,17 +162,15 @@ def method_terms(comparison: Comparison | None) -> list[str]:
     """Return the terms that a reader of a comparison meets."""
     if comparison is None:
         return ["interval"]
-    letters = ["group letters"] if comparison.baseline is None else []
+    letters = ["group"] if comparison.baseline is None else []
     return ["p", "interval", *letters, *re.findall("max-t", comparison.method)[:1]]
 
 
-def say_verdict(comparison: Comparison, measure: str) -> tuple[str, str, str]:
+def say_verdict(verdict: Verdict, comparison: Comparison | None) -> tuple[str, str, str]:
     """Return the verdict in one plain sentence, its numbers, and how they were tested."""
-    (block,) = comparison.blocks_on(measure)
-    verdict = block.verdict
     numbers = ". ".join(filter(None, (verdict.numbers, verdict.holes)))
-    how = comparison.method.partition(". ")[0].removeprefix("p: ")
-    return verdict.headline, numbers, f"Test: {how}"
+    how = comparison and comparison.method.partition(". ")[0].removeprefix("p: ")
+    return verdict.headline, numbers, f"Test: {how}" if how else ""
 
 
 def explain_terms(words: Iterable[str]) -> Markup:
@@ -193,7 +192,7 @@ def report_page(report: Report, *, paper: bool = False) -> Page:
 
     With `paper`, the means are a table with caption, label, superscripts and notes.
     """
-    page: Page = [Words(verdict, "verdict") for verdict in report.verdicts.values()]
+    page: Page = [*verdict_words(report.verdicts.values())]
     headline = str(report.measures[0])
     comparison = report.comparison
     if paper and comparison is not None:

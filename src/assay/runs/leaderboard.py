@@ -13,8 +13,8 @@ from assay.comparison.alignment import Aligned
 from assay.comparison.compare import Comparison, compare
 from assay.comparison.pairs import ComparisonSettings
 from assay.comparison.sensitivity import Sensitivity, sensitivity
-from assay.comparison.standings import Standing, describe_intervals
-from assay.comparison.verdict import join_names
+from assay.comparison.standings import Standing, describe_intervals, standings_table
+from assay.comparison.verdict import Verdict, join_names, verdict_words
 from assay.core.text import remark_about
 from assay.errors import UsageError
 from assay.io.formats import as_judgments, as_ranking, read_questions
@@ -23,10 +23,11 @@ from assay.runs.record import RecordsLike, RunRecord, as_records
 from assay.scoring.output import disclosures, is_below_chance
 from assay.stats import RankInterval, intervals
 from assay.stats.choices import INTERVAL, LEVEL, RESAMPLES
+from assay.tables.table import Page, Shown, Words
 
 
-@dataclass(frozen=True, eq=False)
-class Leaderboard:
+@dataclass(frozen=True, eq=False, repr=False)
+class Leaderboard(Shown):
     """Records and what may be said about them; made by `rank_records`.
 
     `comparison` is None where there is one record; the first measure is the headline.
@@ -53,14 +54,13 @@ class Leaderboard:
         return None if self.comparison is None else self.comparison.baseline
 
     @cached_property
-    def verdicts(self) -> dict[str, str]:
+    def verdicts(self) -> dict[str, Verdict]:
         """A sentence for each measure; it names those that a random order beats."""
         if self.comparison is None:
             return {str(measure): self._alone(str(measure)) for measure in self.measures}
-        said = self.comparison.verdicts
         return {
-            str(compared): said[str(compared)] + self._below_chance(compared)
-            for compared in self.measures
+            str(compared): block.verdict.extended(self._below_chance(compared))
+            for compared, block in zip(self.measures, self.comparison.blocks, strict=True)
         }
 
     def _below_chance(self, measure: Measure) -> str:
@@ -76,13 +76,12 @@ class Leaderboard:
         verb = "is" if len(low) == 1 else "are"
         return f"; {join_names(low)} {verb} worse than a random order, which reaches {chance:.4f}"
 
-    def _alone(self, measure: str) -> str:
-        standing = self.standings_on(measure)[0]
-        mean = standing.mean
-        ends = "" if math.isnan(mean.low) else f" {mean.text()}"
-        chance = self.chance_on(measure)
-        beside = "" if math.isnan(chance) else f"; a random order reaches {chance:.4f}"
-        return f"{standing.name} reaches {mean.estimate:.4f}{ends} on {measure}{beside}"
+    def _alone(self, measure: str) -> Verdict:
+        mean, chance = self.standings_on(measure)[0].mean, self.chance_on(measure)
+        parts = [] if math.isnan(mean.low) else [f"{mean.heading(mean.level)} {mean.text()}"]
+        parts += [] if math.isnan(chance) else [f"a random order reaches {chance:.4f}"]
+        said = f"{self.names[0]} scores {mean.estimate:.4f} on {measure}"
+        return Verdict(said, " · ".join(parts))
 
     def standings_on(self, measure: str | Measure) -> tuple[Standing, ...]:
         """Return the runs on one measure, best first."""
@@ -147,6 +146,16 @@ class Leaderboard:
         first = self.runs[0].scored().groups
         return tuple(name for name in first if all(name in r.scored().groups for r in self.runs))
 
+    def page(self) -> Page:
+        """Return verdicts, one table of all measures, remarks, method and signature."""
+        rows = [row for measure in self.measures for row in self.standings_on(measure)]
+        below = [
+            *(Words(remark, "remark") for remark in self.remarks),
+            Words(self.method, "method"),
+        ]
+        signature = Words(self.aligned.signature, "signature")
+        return [*verdict_words(self.verdicts.values()), standings_table(rows), *below, signature]
+
     @property
     def method(self) -> str:
         """How p-values and intervals were found; of one run, only its intervals."""
@@ -201,7 +210,7 @@ def rank_records(
     Example:
         >>> from assay import evaluate
         >>> rank_records({"good": evaluate({"q": {"a": 1}}, {"q": {"a": 1}}, "RR")}).verdicts["RR"]
-        'good reaches 1.0000 on RR'
+        'good scores 1.0000 on RR'
     """
     records = tuple(as_records(runs))
     if not records:
@@ -220,7 +229,7 @@ def rank_records(
     if len(records) > 1:
         comparison = compare(*scores, names=names, measures=measures, slices=slices, **options)
     elif baseline is not None:
-        raise UsageError(f"There is one run; the baseline {baseline!r} has nothing to compare.")
+        raise UsageError(f"A baseline needs two runs, found one ({baseline!r}). Pass another.")
     elif slices is not None:
         raise UsageError(f"There is one run; slices by {slices!r} compare two or more.")
     aligned = alignment.align(scores, names=names, measures=measures, by=by, settings=options)

@@ -58,14 +58,14 @@ def load_baseline(path: FilePath) -> tuple[Scores, str]:
     if not isinstance(data, dict) or data.get("layout") != _LAYOUT:
         raise FormatError(f"{path} holds no scores: its layout is not {_LAYOUT!r}.")
     if data.pop("digest", None) != fingerprint_of(data):
-        raise FormatError(f"{path} does not match its digest: it was changed after it was written.")
+        raise FormatError(f"{path} does not match its digest: it was changed. Write it again.")
     try:
         scores = scores_from_data(data, data["conventions"], str(path))
         return replace(scores, search=data["search"]), str(data.get("test", ""))
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         if isinstance(error, AssayError):
             raise
-        raise FormatError(f"{path} cannot be read as scores: {error}.") from None
+        raise FormatError(f"Cannot read {path} as scores: {error}. Write it again.") from None
 
 
 def baseline_test(path: FilePath) -> str | None:

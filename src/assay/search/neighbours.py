@@ -175,11 +175,11 @@ def _refuse_split_ties(which: str, ranking: Ranking) -> None:
         )
 
 
-def _in_order(pairs: RankPairs, k: int) -> Floats:
-    return pairs.tops.at(pairs.tops.in_order, k).astype(np.float64)
+def _in_order(pairs: RankPairs, k: int | None) -> Floats:
+    return pairs.tops.in_order[pairs.tops.places(k)].astype(np.float64)
 
 
-def _expected(pairs: RankPairs, k: int) -> Floats:
+def _expected(pairs: RankPairs, k: int | None) -> Floats:
     """Return a document counts the product of its chances: all in one tie group have the same."""
     cut = pairs.tops.cut(k)
     share_a = cut.places_a / np.maximum(cut.size_a, 1)
@@ -188,7 +188,7 @@ def _expected(pairs: RankPairs, k: int) -> Floats:
     return np.asarray(cut.sure + alone + cut.both_open * (share_a * share_b), np.float64)
 
 
-def _best(pairs: RankPairs, k: int) -> Floats:
+def _best(pairs: RankPairs, k: int | None) -> Floats:
     """Places that a tie leaves open go first to documents that the other ranking is sure of."""
     cut = pairs.tops.cut(k)
     for_a = np.minimum(cut.only_a_open, cut.places_a)
@@ -197,7 +197,7 @@ def _best(pairs: RankPairs, k: int) -> Floats:
     return np.asarray(cut.sure + for_a + for_b + np.minimum(cut.both_open, left), np.float64)
 
 
-def _worst(pairs: RankPairs, k: int) -> Floats:
+def _worst(pairs: RankPairs, k: int | None) -> Floats:
     """Open places go first to documents that the other ranking cannot hold."""
     cut = pairs.tops.cut(k)
     forced_a = np.maximum(0, cut.places_a - (cut.size_a - cut.only_a_open - cut.both_open))
@@ -209,7 +209,8 @@ def _worst(pairs: RankPairs, k: int) -> Floats:
     return np.asarray(cut.sure + seen, np.float64)
 
 
-_COUNTS: Final[dict[str, Callable[[RankPairs, int], Floats]]] = {
+# What each rule counts at a cut, for each query; without a cut at every depth of `_Tops`.
+_COUNTS: Final[dict[str, Callable[[RankPairs, int | None], Floats]]] = {
     "order": _in_order,
     "expected": _expected,
     "best": _best,
@@ -282,25 +283,31 @@ class _Tops:
         size, first = np.cumsum(steps, axis=1)
         return size, first
 
-    def at(self, counts: Ints, k: int) -> Ints:
-        """Return the counts of every row at a depth."""
-        return counts[self.starts[:-1] + np.minimum(k, self.last)]
+    @cached_property
+    def depths(self) -> Ints:
+        """The depth of every count."""
+        return np.arange(self.starts[-1]) - np.repeat(self.starts[:-1], self.last + 1)
 
-    def cut(self, k: int) -> _Cut:
-        """Return what a cut at k leaves open."""
-        counts = [self.at(values, k) for values in self._counts]
-        firsts = [self.at(first, k) for first in self._firsts]
-        places = (np.where(first > 0, k - first + 1, 0) for first in firsts)
-        return _Cut(*counts, *places)
+    def places(self, k: int | None) -> Ints | slice:
+        """Return where the counts of every row at a depth are; without one, those of all."""
+        return slice(None) if k is None else self.starts[:-1] + np.minimum(k, self.last)
+
+    def cut(self, k: int | None) -> _Cut:
+        """Return what a cut at k leaves open; without one, at every depth."""
+        at, depth = self.places(k), self.depths if k is None else k
+        firsts = [first[at] for first in self._firsts]
+        places = (np.where(first > 0, depth - first + 1, 0) for first in firsts)
+        return _Cut(*(counts[at] for counts in self._counts), *places)
 
 
 def _rbo(pairs: RankPairs, p: float, ties: str) -> Floats:
     """One less the weighted disagreement: weights add up to 1, and equal rankings give just 1."""
-    count = _COUNTS[ties]
+    tops = pairs.tops
+    every = 1 - _COUNTS[ties](pairs, None) / np.maximum(tops.depths, 1)
     depth = np.minimum(pairs.a.length, pairs.b.length)
     total, last = np.zeros(pairs.n_rows), np.zeros(pairs.n_rows)
     for d in range(1, int(depth.max(initial=0)) + 1):
-        apart = 1 - count(pairs, d) / d
+        apart = every[tops.places(d)]
         inside = d <= depth
         total += np.where(inside, (1 - p) * p ** (d - 1) * apart, 0.0)
         last = np.where(inside, p**d * apart, last)
@@ -332,7 +339,7 @@ def _correlation(top: Ints, left: Ints, right: Ints) -> Floats:
     return np.asarray(np.clip(correlation, -1.0, 1.0), np.float64)
 
 
-BLOCK = 1 << 20  # documents of both rankings to join at once
+BLOCK = 1 << 19  # documents of both rankings to join at once: arrays that memory is reused for
 
 
 @dataclass(frozen=True, eq=False)
@@ -388,8 +395,8 @@ class RankPairs:
 
     def sums(self, values: NDArray[Any]) -> Ints:
         """Exact sums of whole numbers over each row."""
-        running = np.concatenate([[0], np.cumsum(values, dtype=np.int64)])
-        return np.diff(running[self.offsets])
+        running = np.add.reduceat(np.append(values, 0), self.offsets[:-1], dtype=np.int64)
+        return running * (self.lengths > 0)
 
 
 def pair_up(a: Ranking, b: Ranking, top: int | None = None) -> Iterator[RankPairs]:
@@ -463,6 +470,9 @@ def _join(left: _Part, right: _Part, n_rows: int, n_docs: int) -> RankPairs:
     lacks = match < 0
     size = left.length + np.bincount(right.row[lacks], minlength=n_rows)
     offsets = offsets_of(size)
+    if not lacks.any():  # as in whole orders
+        held = Places(left.rank, left.first, left.last, left.length)
+        return RankPairs(offsets, held, _place_documents(right, match, size))
     shift = np.repeat(offsets[:-1] - offsets_of(left.length)[:-1], left.length)
     at_left = np.arange(len(left.row)) + shift
     at_right = at_left[match] if len(at_left) else np.empty(len(match), np.int64)

@@ -379,7 +379,7 @@ def unpack_scores(blobs: Iterable[Blob], conventions: str, *, search: str = "") 
     except (ValueError, TypeError, KeyError, OverflowError) as error:
         if isinstance(error, AssayError):
             raise
-        raise StorageError(f"The per-query values cannot be read: {error}.") from None
+        raise StorageError(f"Cannot read per-query values: {error}. Restore a backup.") from None
     return scores
 
 

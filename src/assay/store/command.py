@@ -212,7 +212,7 @@ def compare(
     with open_store(store) as opened:
         stored_runs = list({run.id: run for run in map(opened.run, keys)}.values())
         if len(stored_runs) < 2:
-            raise click.UsageError("There is one run; a comparison needs two.")
+            raise click.UsageError("A comparison needs two runs. Name another.")
         if not force:
             refuse_other_query_sets(stored_runs)
         names = names_of(stored_runs)

@@ -83,7 +83,7 @@ def _locate_url(text: str) -> Location:
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):
-        raise UsageError(f"The store's URL ({scheme}://…) cannot be read.") from None
+        raise UsageError(f"Cannot read {scheme}://…. Write scheme://user@host/db.") from None
     if scheme == "sqlite":
         if not url.database or url.database == ":memory:":
             raise UsageError("A store in memory would be lost. Name a file.")

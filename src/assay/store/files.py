@@ -342,7 +342,7 @@ def read_runs(file: str | os.PathLike[str]) -> list[ImportedRun]:
             raise
         except _FAULTS as error:  # whatever a wrong file leads to
             why = f"it has no {error}" if isinstance(error, KeyError) else error
-            raise FormatError(f"{where} cannot be read: {why}") from None
+            raise FormatError(f"Cannot read {where}: {why}. Export it again.") from None
     return imported
 
 

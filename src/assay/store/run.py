@@ -29,7 +29,7 @@ from assay.scoring.scores import Scores
 from assay.store import codec
 from assay.store.codec import RunColumn, column
 from assay.store.tables import list_table, summary_page
-from assay.tables.table import html_page
+from assay.tables.table import Page, Shown
 
 if TYPE_CHECKING:
     from assay.store.store import Store
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 _DIGITS: Final = 16
 
 
-@dataclass(frozen=True)
-class Run:
+@dataclass(frozen=True, repr=False)
+class Run(Shown):
     """What was run, its status and its aggregates; per-query values load on demand.
 
     `id` counts within one store, `uid` is the same in every copy. `status` is running, finished or
@@ -200,8 +200,9 @@ class Run:
             raise UsageError(f"Run {self.id} is {self.status} and has no means to show.")
         return find_hook("plot_aggregates")(means, "mean")
 
-    def _repr_html_(self) -> str:
-        return html_page(summary_page(self))
+    def page(self) -> Page:
+        """Return facts, means and signature."""
+        return summary_page(self)
 
 
 # Everything about the columns of a run follows from this: the schema, rows, exports and imports.
@@ -241,7 +242,7 @@ def _provenance(run: Run) -> dict[str, str]:
     return {key: value for key, value in facts.items() if value}
 
 
-class RunList(list[Run]):
+class RunList(Shown, list[Run]):
     """A list of runs: a table in a notebook, and a chart of one measure."""
 
     def plot(self, measure: str | None = None) -> Any:
@@ -268,8 +269,9 @@ class RunList(list[Run]):
             sorted(pairs, key=lambda pair: -(pair[1].value or 0.0)), name
         )
 
-    def _repr_html_(self) -> str:
-        return html_page([list_table(self)])
+    def page(self) -> Page:
+        """Return a row per run."""
+        return [list_table(self)]
 
 
 # A record as the rows of a store: the row of its run, and its numbers and results, packed
@@ -392,4 +394,4 @@ def _unpack_query(blob: codec.Blob) -> tuple[str, Any]:
 
 
 def _unreadable() -> StorageError:
-    return StorageError("The results of a query cannot be read: they are damaged.")
+    return StorageError("Cannot read the results of a query: they are damaged. Restore a backup.")

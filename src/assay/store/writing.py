@@ -256,7 +256,7 @@ def read_details(connection: Connection, run: Run) -> dict[str, Any]:
     try:
         details: dict[str, Any] = json.loads(unpack_json(blobs[0])) if blobs else {}
     except ValueError as error:
-        raise StorageError(f"The details cannot be read: {error}.") from None
+        raise StorageError(f"Cannot read the details: {error}. Restore a backup.") from None
     return details
 
 

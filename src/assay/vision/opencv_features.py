@@ -106,11 +106,13 @@ def read_image(source: str | os.PathLike[str] | NDArray[Any]) -> Image:
         try:
             image: NDArray[Any] | None = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
         except cv2.error as error:
-            raise FormatError(f"{name} cannot be read as an image: {error.err}.") from None
+            raise FormatError(
+                f"Cannot read the image {name}: {error.err}. Fetch it again."
+            ) from None
     if image is None:
         raise FormatError(
-            f"{name} cannot be read as an image: {len(data)} bytes that OpenCV does not "
-            "understand. It may be damaged or in another format."
+            f"Cannot read the image {name}: OpenCV does not understand its {len(data)} bytes. "
+            "Fetch it again, or save it as PNG."
         )
     return as_bgr(image, what=name)
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from assay.arrays import or_none
 from assay.comparison.compare import Comparison, compare
+from assay.comparison.verdict import verdict_words
 from assay.core import checks
 from assay.errors import MismatchError, UsageError
 from assay.measures import parse_many
@@ -379,9 +380,8 @@ def compare_descriptors(
 
 def comparison_words(comparison: Comparison) -> Page:
     """Return verdicts, remarks and pairs of a comparison, for people."""
-    verdicts = [Words(words, "verdict") for words in comparison.verdicts.values()]
     remarks = [Words(words, "remark") for words in comparison.remarks]
-    return [*verdicts, *remarks, comparison.pair_table()]
+    return [*verdict_words(comparison.verdicts.values()), *remarks, comparison.pair_table()]
 
 
 def lay_out(

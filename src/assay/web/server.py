@@ -136,7 +136,7 @@ def listen(host: str, port: int) -> socket.socket:
             why = "permission denied. Choose one from 1024 on with --port"
         else:
             why = error.strerror or str(error)
-        raise UsageError(f"Port {port} of {host} cannot be opened: {why}.") from None
+        raise UsageError(f"Cannot open port {port} of {host}: {why}.") from None
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from assay.errors import (
     IdError,
     MismatchError,
     ShapeError,
+    StorageError,
     UsageError,
     ValueRangeError,
 )
@@ -264,6 +265,22 @@ def test_arguments_that_make_no_sense(options, error, words):
             rank(QUERIES, docs, 3, **options)
     with pytest.raises(error, match=words):
         target_ranks(QUERIES, [DOCS[:20], DOCS[20:]], np.arange(9), **options)
+
+
+def test_ids_may_be_files(tmp_path, engine):
+    ids = {"query_ids": [f"q{i}" for i in range(9)], "doc_ids": [f"d{i}" for i in range(49)]}
+    files = {side: tmp_path / f"{side}.txt" for side in ids}
+    for side, names in ids.items():
+        files[side].write_text("".join(f"{name}\n" for name in names), "utf-8")
+    from_lists = rank(QUERIES, DOCS, 3, engine=engine, **ids)
+    for paths in (files, {side: str(path) for side, path in files.items()}):
+        ranking = rank(QUERIES, DOCS, 3, engine=engine, **paths)
+        assert [list(ranking.query_ids), list(ranking.doc_ids)] == list(ids.values())
+        assert ranking.row("q3") == from_lists.row("q3")
+    with pytest.raises(MismatchError, match="query_ids has 49"):
+        rank(QUERIES, DOCS, 3, query_ids=files["doc_ids"], engine=engine)
+    with pytest.raises(StorageError, match="nothere"):
+        rank(QUERIES, DOCS, 3, doc_ids="nothere.txt", engine=engine)
 
 
 def test_too_few_ids(engine):

@@ -181,7 +181,7 @@ class Endpoint:
         try:
             return parse_json(raw.decode("utf-8"), "the answer")
         except (UnicodeDecodeError, FormatError) as error:
-            raise RequestError(f"the answer cannot be read: {str(error)[:160]}") from None
+            raise RequestError(f"cannot read the answer: {str(error)[:160]}") from None
 
 
 def _bounded_handlers(end: float, deadline: ExitStack) -> tuple[HTTPHandler, HTTPSHandler]:
@@ -252,9 +252,9 @@ def _status(error: HTTPError, end: float, variable: str) -> RequestError:
     again, words = error.code in _AGAIN, _said(error, end)
     if 300 <= error.code < 400:
         # The key is for the host that was named.
-        words = " and points elsewhere, which is not followed. Give the address that it points to"
+        words = " points elsewhere, which is not followed. Give the address that it points to"
     elif error.code in (401, 403):
-        words = f". Check {variable}" if variable else ". It asks for a key; see key_env"
+        words = f". Check {variable}" if variable else ". Name the variable of a key: key_env"
     return RequestError(f"HTTP {error.code}{words}", again=again, retry_after=_asked_wait(error))
 
 

@@ -13,7 +13,9 @@ struct Avx2 : Avx2Floats {
 
     template <size_t row>
     static Sums add(Sums sums, __m256i codes, const int32_t* fours) {
-        return _mm256_add_epi16(sums, _mm256_maddubs_epi16(codes, _mm256_set1_epi32(fours[row])));
+        sums = _mm256_add_epi16(sums, _mm256_maddubs_epi16(codes, _mm256_set1_epi32(fours[row])));
+        asm volatile("" : "+x"(sums));  // one after the other, or there are not registers enough for the products
+        return sums;
     }
     static void put(Sums narrow, int32_t* sums) {
         __m256i* at = reinterpret_cast<__m256i*>(sums);
@@ -27,7 +29,7 @@ struct Avx2Wide : Avx2Floats {
     template <size_t row>
     static Sums add(Sums sums, __m256i codes, const int32_t* pairs) {
         sums = _mm256_add_epi32(sums, _mm256_madd_epi16(codes, _mm256_set1_epi32(pairs[row])));
-        asm volatile("" : "+x"(sums));  // one after the other, or there are not registers enough for the products
+        asm volatile("" : "+x"(sums));  // as above
         return sums;
     }
     static void put(Sums wide, int32_t* sums) { _mm256_store_si256(reinterpret_cast<__m256i*>(sums), wide); }

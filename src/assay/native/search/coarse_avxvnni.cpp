@@ -11,7 +11,9 @@ struct AvxVnni : Avx2Floats {
 
     template <size_t row>
     static Sums add(Sums sums, __m256i codes, const int32_t* fours) {
-        return _mm256_dpbusd_avx_epi32(sums, codes, _mm256_set1_epi32(fours[row]));
+        sums = _mm256_dpbusd_avx_epi32(sums, codes, _mm256_set1_epi32(fours[row]));
+        asm volatile("" : "+x"(sums));  // else the compiler stores each sum at every step
+        return sums;
     }
     static void put(Sums wide, int32_t* sums) { _mm256_store_si256(reinterpret_cast<__m256i*>(sums), wide); }
 };

@@ -13,6 +13,8 @@ namespace assay {
 // columns of 8 bits, or two of 16.
 constexpr size_t kPanel = 32, kStep = 4;
 
+constexpr size_t kTokensTogether = 32;  // of a query, that meet a document at a time
+
 // Rows rotated and rounded to whole multiples, −127 … 127, of a step of their own, after what they
 // share was taken off: rest = row − lean · axis. With R the rotation, ‖R·rest − step · codes‖ ≤ residual
 // and ‖rest‖ ≤ norm. Of 16 bits, −32767 … 32767, nothing is taken off or rotated: R is 1, the lean 0.
@@ -122,8 +124,9 @@ struct CoarseKernels {
     // query · row in float32, in some order, of pairs.
     void (*multiply)(const float* queries, const float* docs, size_t columns, const Pairs& pairs, float* products);
     void (*scan_tokens)(const TokenScan&, size_t group);  // of 8 bits
-    // All products of some rows with others in float32, and the largest of each of the first.
-    void (*multiply_all)(const float* queries, size_t n_queries, const float* docs, size_t n_docs, size_t columns, float* products, float* largest);
+    // Products in float32 of kTokensTogether tokens, which lie column by column, with each row, and the largest of each token.
+    void (*multiply_all)(const float* queries, const float* docs, size_t n_docs, size_t columns, float* products, float* largest);
+    void (*square_rows)(const float* rows, size_t count, size_t columns, float* squares);  // square norms, about
 };
 
 const CoarseKernels& plain_coarse_kernels();

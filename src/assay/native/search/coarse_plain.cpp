@@ -11,6 +11,7 @@ const CoarseKernels& plain_coarse_kernels() {
                                           nullptr,
                                           nullptr,
                                           nullptr,
+                                          nullptr,
                                           nullptr};
     return kernels;
 }

@@ -15,6 +15,7 @@
 namespace {
 
 using assay::CoarseScan;
+using assay::kTokensTogether;
 using assay::Pairs;
 using assay::TokenScan;
 using assay::TokenSegment;
@@ -46,18 +47,26 @@ inline __attribute__((always_inline)) void put(const Tile<Isa>& tile, int32_t (*
     ((Isa::put(tile.left[row], sums[row] + at), Isa::put(tile.right[row], sums[row] + at + Isa::width)), ...);
 }
 
+// Two vectors of documents, over some steps.
+template <class Isa>
+inline __attribute__((always_inline)) void multiply_steps(const uint8_t* queries, const int32_t* start, const uint8_t* panel, size_t steps,
+                                                          int32_t (*sums)[kPanel], size_t at) {
+    constexpr auto rows = std::make_index_sequence<Isa::rows>();
+    Tile<Isa> tile;
+    begin(tile, start, rows);
+    for (; steps > 0; --steps, queries += Isa::rows * kStep, panel += kPanel * kStep) add_step(tile, queries, panel, rows);
+    put(tile, sums, at, rows);
+}
+
 // Two vectors of documents. Narrow sums are widened, and added to those before, after each block.
 template <class Isa>
 inline __attribute__((always_inline)) void multiply_part(const uint8_t* queries, const int32_t* start, const uint8_t* panel, size_t steps,
                                                          int32_t (*sums)[kPanel], size_t at) {
-    constexpr auto rows = std::make_index_sequence<Isa::rows>();
-    const size_t together = Isa::steps_in_16_bits == 0 ? steps : Isa::steps_in_16_bits;
-    for (size_t step = 0; step < steps; start += Isa::rows) {
-        Tile<Isa> tile;
-        begin(tile, start, rows);
-        const size_t end = steps - step < together ? steps : step + together;
-        for (; step < end; ++step, queries += Isa::rows * kStep, panel += kPanel * kStep) add_step(tile, queries, panel, rows);
-        put(tile, sums, at, rows);
+    constexpr size_t together = Isa::steps_in_16_bits;
+    if constexpr (together == 0) return multiply_steps<Isa>(queries, start, panel, steps, sums, at);
+    for (size_t step = 0; step < steps; step += together, start += Isa::rows) {
+        const size_t some = steps - step < together ? steps - step : together;
+        multiply_steps<Isa>(queries + step * Isa::rows * kStep, start, panel + step * kPanel * kStep, some, sums, at);
     }
 }
 
@@ -254,60 +263,80 @@ void multiply_pairs(const float* queries, const float* docs, size_t columns, con
     }
 }
 
-// Two rows with four: eight sums, which are turned over to be added up.
-inline void multiply_two_with_four(const float* const* a, const float* const* b, size_t columns, float* products) {
-    Eight sums[kTogether] = {};
-    size_t column = 0;
-    for (; column + kTogether <= columns; column += kTogether) {
-        const Eight left = eight_at(a[0] + column), right = eight_at(a[1] + column);
-#pragma GCC unroll 4
-        for (size_t i = 0; i < 4; ++i) {
-            const Eight row = eight_at(b[i] + column);
-            sums[i] = multiply_add(left, row, sums[i]);
-            sums[4 + i] = multiply_add(right, row, sums[4 + i]);
+#if defined(__AVX512F__)
+using Lanes = VectorOf<float, 16>::type;
+constexpr size_t kRowsTogether = 12;  // with two vectors of queries each they fill the registers
+inline Lanes spread(float x) { return _mm512_set1_ps(x); }
+inline Lanes multiply_add(Lanes a, Lanes b, Lanes c) { return _mm512_fmadd_ps(a, b, c); }
+#else
+using Lanes = Eight;
+constexpr size_t kRowsTogether = 6;
+inline Lanes spread(float x) { return Lanes{x, x, x, x, x, x, x, x}; }
+#endif
+
+// Some rows with two vectors of query tokens.
+template <size_t rows>
+inline void multiply_rows(const float* queries, const float* docs, size_t columns, float* products, float* largest) {
+    constexpr size_t width = sizeof(Lanes) / sizeof(float);
+    Lanes sums[rows][2] = {};
+    for (size_t column = 0; column < columns; ++column, queries += kTokensTogether) {
+        Lanes left, right;
+        std::memcpy(&left, queries, sizeof left);
+        std::memcpy(&right, queries + width, sizeof right);
+#pragma GCC unroll 12
+        for (size_t row = 0; row < rows; ++row) {
+            const Lanes element = spread(docs[row * columns + column]);
+            sums[row][0] = multiply_add(element, left, sums[row][0]);
+            sums[row][1] = multiply_add(element, right, sums[row][1]);
         }
     }
-    transpose(sums);
-    put_eight(products, ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7])));
-    for (; column < columns; ++column) {
-        for (size_t i = 0; i < kTogether; ++i) products[i] += a[i / 4][column] * b[i % 4][column];
+    Lanes most[2];
+    std::memcpy(most, largest, sizeof most);
+#pragma GCC unroll 12
+    for (size_t row = 0; row < rows; ++row) {
+        std::memcpy(products + row * kTokensTogether, sums[row], sizeof sums[row]);
+        for (size_t i = 0; i < 2; ++i) most[i] = sums[row][i] > most[i] ? sums[row][i] : most[i];
+    }
+    std::memcpy(largest, most, sizeof most);
+}
+
+void multiply_all(const float* queries, const float* docs, size_t n_docs, size_t columns, float* products, float* largest) {
+    for (size_t i = 0; i < kTokensTogether; ++i) largest[i] = -std::numeric_limits<float>::infinity();
+    for (size_t row = 0; row < n_docs;) {
+        const size_t left = n_docs - row, count = left >= kRowsTogether ? kRowsTogether : left >= 3 ? 3 : 1;
+        const auto multiply = count == 1 ? multiply_rows<1> : count == 3 ? multiply_rows<3> : multiply_rows<kRowsTogether>;
+        for (size_t i = 0; i < kTokensTogether; i += 2 * sizeof(Lanes) / sizeof(float)) {
+            multiply(queries + i, docs + row * columns, columns, products + row * kTokensTogether + i, largest + i);
+        }
+        row += count;
     }
 }
 
-void multiply_all(const float* queries, size_t n_queries, const float* docs, size_t n_docs, size_t columns, float* products, float* largest) {
-    const auto row = [columns](const float* rows, size_t at, size_t count) { return rows + (at < count ? at : count - 1) * columns; };
-    for (size_t i = 0; i < n_queries; ++i) largest[i] = -std::numeric_limits<float>::infinity();
-    for (size_t j = 0; j < n_docs; j += 4) {
-        const float* four[] = {row(docs, j, n_docs), row(docs, j + 1, n_docs), row(docs, j + 2, n_docs), row(docs, j + 3, n_docs)};
-        for (size_t i = 0; i < n_queries; i += 2) {
-            const float* two[] = {row(queries, i, n_queries), row(queries, i + 1, n_queries)};
-            float sums[kTogether];
-            multiply_two_with_four(two, four, columns, sums);
-            for (size_t at = i; at < i + 2 && at < n_queries; ++at) {
-                const float* of_row = sums + 4 * (at - i);
-                std::memcpy(products + at * n_docs + j, of_row, (n_docs - j < 4 ? n_docs - j : 4) * sizeof(float));
-                for (size_t k = 0; k < 4; ++k) largest[at] = of_row[k] > largest[at] ? of_row[k] : largest[at];  // rows beyond the last repeat it
-            }
-        }
+// A square norm, summed in eight lanes.
+inline float square_of(const float* row, size_t columns) {
+    Eight sums = {}, others = {};
+    size_t at = 0;
+    for (; at + 2 * kTogether <= columns; at += 2 * kTogether) {
+        const Eight left = eight_at(row + at), right = eight_at(row + at + kTogether);
+        sums += left * left;
+        others += right * right;
     }
-}
-
-// Square norms, summed in eight lanes; `first` is the number of the first row.
-inline void measure_rows(const float* rows, size_t count, size_t columns, const Measuring& measuring, size_t first) {
-    for (size_t row = 0; row < count; ++row, rows += columns) {
-        Eight sums = {}, others = {};
-        size_t at = 0;
-        for (; at + 2 * kTogether <= columns; at += 2 * kTogether) {
-            const Eight left = eight_at(rows + at), right = eight_at(rows + at + kTogether);
-            sums += left * left;
-            others += right * right;
-        }
+    if (at < columns) {
         float rest[2 * kTogether] = {};
-        std::memcpy(rest, rows + at, (columns - at) * sizeof(float));
+        std::memcpy(rest, row + at, (columns - at) * sizeof(float));
         sums += eight_at(rest) * eight_at(rest);
         others += eight_at(rest + kTogether) * eight_at(rest + kTogether);
-        measure(measuring, first + row, sum_of(sums + others));
     }
+    return sum_of(sums + others);
+}
+
+void square_rows(const float* rows, size_t count, size_t columns, float* squares) {
+    for (size_t row = 0; row < count; ++row) squares[row] = square_of(rows + row * columns, columns);
+}
+
+// `first` is the number of the first row.
+inline void measure_rows(const float* rows, size_t count, size_t columns, const Measuring& measuring, size_t first) {
+    for (size_t row = 0; row < count; ++row) measure(measuring, first + row, square_of(rows + row * columns, columns));
 }
 
 template <class Isa>
@@ -324,7 +353,8 @@ constexpr assay::CoarseProduct wide_product() {
 
 template <class Narrow, class Wide>
 const assay::CoarseKernels& kernels_of() {
-    static const assay::CoarseKernels kernels = {Narrow::rows, narrow_product<Narrow>(), wide_product<Wide>(), measure_rows, multiply_pairs, scan_tokens<Narrow>, multiply_all};
+    static const assay::CoarseKernels kernels = {Narrow::rows, narrow_product<Narrow>(), wide_product<Wide>(), measure_rows, multiply_pairs,
+                                                scan_tokens<Narrow>, multiply_all, square_rows};
     return kernels;
 }
 

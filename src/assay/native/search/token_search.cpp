@@ -91,7 +91,6 @@ void find_tokens(const TokenRows& queries, const float* signs, const uint8_t* pa
 
 namespace {
 
-constexpr size_t kQueryTokensAtOnce = 32;  // these stay in the nearest cache
 constexpr double kUnknown = std::numeric_limits<double>::infinity();
 
 // Rows as canonical scores read them, with square norms that are not below the true ones.
@@ -100,6 +99,7 @@ struct MeasuredTokens {
     size_t count = 0;
     std::vector<double> squares, rests;  // these are 0
     std::vector<int32_t> exponents;      // as are these
+    std::vector<float> rough;            // squares
     double largest = 0.0;                // norm; infinite where products of float32 cannot be compared
 
     void measure(const CoarseKernels& kernels, const TokenRows& all, size_t text) {
@@ -108,20 +108,20 @@ struct MeasuredTokens {
         squares.resize(count);
         rests.resize(count);
         exponents.resize(count);
-        largest = kernels.multiply == nullptr ? kUnknown : 0.0;
-        constexpr uint32_t first = 0;
+        rough.assign(count, 0.0f);
+        if (kernels.square_rows != nullptr) kernels.square_rows(rows, count, all.columns, rough.data());
+        double most = 0.0;
+        bool comparable = kernels.square_rows != nullptr;
         for (size_t i = 0; i < count; ++i) {
-            const float* row = rows + i * all.columns;
-            float square = 0.0f;
-            if (kernels.multiply != nullptr) kernels.multiply(row, row, all.columns, {&first, &first, 1}, &square);
-            squares[i] = square * (1.0 + 0x1p-22 * static_cast<double>(all.columns + 64));
-            if (!(square > 0x1p-80f && square < 0x1p80f)) {
-                const double norm = norm_of(row, all.columns);
+            squares[i] = rough[i] * (1.0 + 0x1p-22 * static_cast<double>(all.columns + 64));
+            if (!(rough[i] > 0x1p-80f && rough[i] < 0x1p80f)) {
+                const double norm = norm_of(rows + i * all.columns, all.columns);
                 squares[i] = norm * norm * (1.0 + 0x1p-30);
-                if (norm > 0.0) largest = kUnknown;
+                comparable = comparable && !(norm > 0.0);
             }
-            largest = std::max(largest, std::sqrt(squares[i]));
+            most = std::max(most, squares[i]);
         }
+        largest = comparable ? std::sqrt(most) : kUnknown;
     }
     ExactRows exact(size_t columns) const { return {rows, false, count, columns, exponents.data(), squares.data(), rests.data()}; }
 };
@@ -132,46 +132,59 @@ public:
     TokenScorer(const TokenRows& queries, const TokenRows& docs)
         : kernels_(coarse_kernels()), queries_(queries), docs_(docs), columns_(docs.columns), share_(1.1 * static_cast<double>(docs.columns + 32) * 0x1p-24) {}
 
-    void start_query(size_t query) { query_.measure(kernels_, queries_, query); }
+    void start_query(size_t query) {
+        query_.measure(kernels_, queries_, query);
+        packed_.assign((query_.count + kTokensTogether - 1) / kTokensTogether * kTokensTogether * columns_, 0.0f);
+        for (size_t i = 0; i < query_.count; ++i) {
+            float* to = packed_.data() + i / kTokensTogether * kTokensTogether * columns_ + i % kTokensTogether;
+            for (size_t column = 0; column < columns_; ++column) to[column * kTokensTogether] = query_.rows[i * columns_ + column];
+        }
+    }
 
     double score(size_t doc) {
         doc_.measure(kernels_, docs_, doc);
         double sum = 0.0;
-        for (size_t from = 0; from < query_.count; from += kQueryTokensAtOnce) {
-            const size_t to = std::min(query_.count, from + kQueryTokensAtOnce);
-            choose(from, to);
+        for (size_t from = 0; from < query_.count; from += kTokensTogether) {
+            const size_t count = std::min(query_.count - from, kTokensTogether);
+            choose(from, count);
             values_.resize(query_tokens_.size());
             search_kernels().score(Metric::dot, query_.exact(columns_), doc_.exact(columns_),
                                    {query_tokens_.data(), doc_tokens_.data(), values_.size()}, values_.data());
-            for (size_t i = from, at = 0; i < to; ++i) {
-                double most = -kUnknown;
-                for (; at < values_.size() && query_tokens_[at] == i; ++at) most = std::max(most, values_[at]);
-                sum += most;
+            double most[kTokensTogether];
+            std::fill_n(most, count, -kUnknown);
+            for (size_t i = 0; i < values_.size(); ++i) {
+                double& largest = most[query_tokens_[i] - from];
+                largest = std::max(largest, values_[i]);
             }
+            for (size_t i = 0; i < count; ++i) sum += most[i];
         }
         return sum;
     }
 
 private:
     // The pairs of tokens that may have the largest product of the query's token.
-    void choose(size_t from, size_t to) {
+    void choose(size_t from, size_t count) {
         query_tokens_.clear();
         doc_tokens_.clear();
-        const size_t count = doc_.count;
         const bool comparable = query_.largest < kUnknown && doc_.largest < kUnknown;
-        products_.resize(comparable ? (to - from) * count : 0);
-        float largest[kQueryTokensAtOnce] = {};
+        products_.resize(comparable ? doc_.count * kTokensTogether : 0);
+        float least[kTokensTogether] = {};
         if (comparable) {
-            kernels_.multiply_all(query_.rows + from * columns_, to - from, doc_.rows, count, columns_, products_.data(), largest);
+            kernels_.multiply_all(packed_.data() + from * columns_, doc_.rows, doc_.count, columns_, products_.data(), least);
         }
-        for (size_t i = from; i < to; ++i) {
-            const float* products = products_.data() + (i - from) * count;
+        std::fill(least + count, least + kTokensTogether, std::numeric_limits<float>::infinity());
+        for (size_t i = 0; comparable && i < count; ++i) {
             // two products are each off by at most share · norms
-            const double off = 2 * share_ * std::sqrt(query_.squares[i]) * doc_.largest;
-            const float least = std::nextafter(static_cast<float>(largest[i - from] - off), kBelowAll);
-            for (size_t j = 0; j < count; ++j) {
-                if (comparable && products[j] < least) continue;
-                query_tokens_.push_back(static_cast<uint32_t>(i));
+            const double off = 2 * share_ * std::sqrt(query_.squares[from + i]) * doc_.largest;
+            least[i] = std::nextafter(static_cast<float>(least[i] - off), kBelowAll);
+        }
+        for (size_t j = 0; j < doc_.count; ++j) {
+            const float* products = products_.data() + j * kTokensTogether;
+            int32_t any = !comparable;
+            for (size_t i = 0; comparable && i < kTokensTogether; ++i) any |= products[i] >= least[i];
+            for (size_t i = 0; any != 0 && i < count; ++i) {
+                if (comparable && products[i] < least[i]) continue;
+                query_tokens_.push_back(static_cast<uint32_t>(from + i));
                 doc_tokens_.push_back(static_cast<uint32_t>(j));
             }
         }
@@ -184,7 +197,7 @@ private:
     double share_;
     MeasuredTokens query_, doc_;
     std::vector<uint32_t> query_tokens_, doc_tokens_;
-    std::vector<float> products_;
+    std::vector<float> packed_, products_;
     std::vector<double> values_;
 };
 

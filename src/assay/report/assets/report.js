@@ -162,15 +162,17 @@
     const counts = `better on ${won}, equal on ${n - won - lost}, worse on ${lost} of ${n} queries.`;
     return `${page.runs[chosen.first]} − ${page.runs[chosen.second]} on ${measure}: ${tested(pairs)}${counts}`;
   };
+  const SAID = { "not separable": "not significant", undecided: "not tested", contradictory: "unclear" };
   const tested = (pairs) => {
     const turned = !pairs[`${chosen.first},${chosen.second}`];
     const pair = pairs[turned ? `${chosen.second},${chosen.first}` : `${chosen.first},${chosen.second}`];
     if (!pair || pair[0] === "+nan") return "";
     const [difference, low, high] = pair.map(Number), sign = turned ? -1 : 1;
-    const ends = Number.isNaN(low) ? "" : ` [${[sign * low, sign * high].sort((a, b) => a - b).map(signed).join(", ")}]`;
-    const p = pair[3] === "nan" ? "" : `, p ${Number(pair[3]) === 0 ? "< 0.0001" : `= ${pair[3]}`}`;
-    const words = turned ? { better: "worse", worse: "better" }[pair[4]] ?? pair[4] : pair[4];
-    return `${signed(sign * difference)}${ends}${p} (${words}); `;
+    const ends = [sign * low, sign * high].sort((a, b) => a - b).map(signed).join(" to ");
+    const p = Number(pair[3]) === 0 ? "p < 0.0001" : `p = ${pair[3]}`;
+    const numbers = [...(Number.isNaN(low) ? [] : [`interval ${ends}`]), ...(pair[3] === "nan" ? [] : [p])].join(", ");
+    const words = { ...SAID, ...(turned ? { better: "worse", worse: "better" } : {}) }[pair[4]] ?? pair[4];
+    return `${signed(sign * difference)}${numbers && ` (${numbers})`}, ${words}; `;
   };
   const bars = (found) => {
     const step = Math.max(1, found.length / MOST_BARS), shown = [];

@@ -6,7 +6,7 @@ of document numbers, and a ranking says where its cut divides them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from assay.arrays import Array, Ints, VectorsLike
+from assay.arrays import Array, IdsLike, Ints, VectorsLike
 from assay.core import checks
 from assay.core.checks import thread_count
 from assay.core.ids import Ids
@@ -239,8 +239,8 @@ def rank_codes(
     k: int,
     *,
     exclude: Any = None,
-    query_ids: Iterable[object] | None = None,
-    doc_ids: Iterable[object] | None = None,
+    query_ids: IdsLike | None = None,
+    doc_ids: IdsLike | None = None,
     keep_ties: bool = False,
     threads: int | None = None,
     engine: Engine | None = None,
@@ -254,7 +254,7 @@ def rank_codes(
         k: Number of documents for each query.
         exclude: "self" (by id, or by row number where there are no ids) or a list of
             (query, document) pairs.
-        query_ids: Ids of the queries, by default their row numbers.
+        query_ids: Ids of the queries, or a text file with one a line; by default row numbers.
         doc_ids: Ids of the documents, likewise.
         keep_ties: Keep all documents at the k-th distance.
         threads: Number of threads, by default one for each core.

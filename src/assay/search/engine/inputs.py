@@ -7,6 +7,7 @@ and float64 are used in place.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -21,7 +22,7 @@ from assay.core.checks import thread_count
 from assay.core.ids import Ids
 from assay.core.mismatches import check_own_ids
 from assay.errors import IdError, InputError, MismatchError, ShapeError, UsageError, ValueRangeError
-from assay.io.arrays import NpyRows, open_rows
+from assay.io.arrays import NpyRows, open_rows, read_ids
 from assay.io.mapped import CopiedRows
 from assay.native import Engine, engine_name, kernels, load
 from assay.search.engine.sparse_vectors import is_sparse
@@ -78,10 +79,10 @@ def choose_kernels(engine: Engine | None) -> tuple[str, Kernels]:
 
 
 def check_ids(ids: Any, count: int | None, what: str) -> Ids | None:
-    """Check ids, if there are any: unique, and as many as rows."""
+    """Check ids, if there are any: unique, and as many as rows; a path is a file of ids."""
     if ids is None:
         return None
-    names = Ids.of(ids, what=what)
+    names = read_ids(ids, what) if isinstance(ids, str | os.PathLike) else Ids.of(ids, what=what)
     if count is not None:
         checks.check_lengths(**{f"{what}_ids": len(names), "rows": count})
     checks.check_unique(names, what)

@@ -22,7 +22,7 @@ import numpy as np
 from assay.arrays import Array, Floats, Ints32, VectorsLike
 from assay.core import checks
 from assay.core.checks import thread_count
-from assay.errors import FormatError, StorageError, UsageError
+from assay.errors import FormatError, UsageError
 from assay.io.arrays import open_rows
 from assay.io.mapped import (
     Watched,
@@ -33,7 +33,7 @@ from assay.io.mapped import (
     watches_of,
 )
 from assay.io.plain_data import parse_json
-from assay.io.streams import atomic_write
+from assay.io.streams import atomic_write, unreadable
 from assay.native import engine_name, load
 from assay.search.engine.blocks import (
     MOST_COLUMNS,
@@ -333,7 +333,7 @@ def _map(path: str) -> _MappedFile | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise StorageError(f"{path!r} cannot be read: {error}.") from None
+        raise unreadable(repr(path), error) from None
     file = WatchedFile(path, stat)
     with steady_files(file):
         content = file.map(0, (stat.st_size,), np.uint8)

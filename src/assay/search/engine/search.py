@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Bytes, Floats, Floats32, Ints, Ints32, VectorsLike, offsets_of, rows_of
+from assay.arrays import (
+    Bytes,
+    Floats,
+    Floats32,
+    IdsLike,
+    Ints,
+    Ints32,
+    VectorsLike,
+    offsets_of,
+    rows_of,
+)
 from assay.core import checks
 from assay.core.ids import Ids
 from assay.core.ranking import Ranking
@@ -64,8 +74,8 @@ def rank(
     *,
     metric: Literal["cosine", "dot", "l2", "maxsim"] = "cosine",
     exclude: Any = None,
-    query_ids: Iterable[object] | None = None,
-    doc_ids: Iterable[object] | None = None,
+    query_ids: IdsLike | None = None,
+    doc_ids: IdsLike | None = None,
     keep_ties: bool = False,
     zero: Literal["error", "drop", "last"] = "error",
     floors: Any = None,
@@ -88,7 +98,7 @@ def rank(
             "maxsim", the sum over query tokens of the largest product with a document token.
         exclude: "self" (the document with the query's id; without ids, of its row) or pairs of
             (query, document), by id where there are ids.
-        query_ids: Ids of the queries, by default their row numbers.
+        query_ids: Ids of the queries, or a text file with one a line; by default row numbers.
         doc_ids: Ids of the documents, likewise.
         keep_ties: Keep all documents that tie with the k-th.
         zero: Refuse all-zero rows under cosine, drop them, or rank them last; under "maxsim"

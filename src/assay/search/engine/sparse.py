@@ -9,14 +9,14 @@ divided by its norm, which is summed in the same way.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
-from assay.arrays import Floats, Ints, Ints32, offsets_of
+from assay.arrays import Floats, IdsLike, Ints, Ints32, offsets_of
 from assay.core import checks
 from assay.core.checks import thread_count
 from assay.core.ids import Ids
@@ -64,8 +64,8 @@ class SparseSearch:
         *,
         metric: str,
         exclude: Any = None,
-        query_ids: Iterable[object] | None = None,
-        doc_ids: Iterable[object] | None = None,
+        query_ids: IdsLike | None = None,
+        doc_ids: IdsLike | None = None,
         threads: int | None = None,
         engine: Engine | None = None,
         part: bool = False,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from assay.arrays import Floats, Ints, VectorsLike, offsets_of
+from assay.arrays import Floats, IdsLike, Ints, VectorsLike, offsets_of
 from assay.core import checks
 from assay.core.conventions import Settings
 from assay.core.hits import Hits, judge_ranks
@@ -136,8 +136,8 @@ def target_ranks(
     *,
     metric: Literal["cosine", "dot", "l2", "maxsim"] = "cosine",
     exclude: Any = None,
-    query_ids: Iterable[object] | None = None,
-    doc_ids: Iterable[object] | None = None,
+    query_ids: IdsLike | None = None,
+    doc_ids: IdsLike | None = None,
     zero: Literal["error", "drop", "last"] = "error",
     threads: int | None = None,
     engine: Engine | None = None,
@@ -154,7 +154,7 @@ def target_ranks(
             −1 or None is no target.
         metric: How vectors are compared.
         exclude: "self" or pairs of (query, document), as for `rank`.
-        query_ids: Ids of the queries, by default their row numbers.
+        query_ids: Ids of the queries, or a text file with one a line; by default row numbers.
         doc_ids: Ids of the documents, likewise.
         zero: Refuse all-zero rows under cosine, or rank them last.
         threads: Number of threads, by default one for each core.

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats, Floats32, Ints, offsets_of
+from assay.arrays import Floats, Floats32, IdsLike, Ints, offsets_of
 from assay.core import checks
 from assay.core.ids import Ids
 from assay.core.ranking import Ranking
@@ -94,8 +94,8 @@ class TokenSearch:
         *,
         zero: str = "error",
         exclude: Any = None,
-        query_ids: Iterable[object] | None = None,
-        doc_ids: Iterable[object] | None = None,
+        query_ids: IdsLike | None = None,
+        doc_ids: IdsLike | None = None,
         threads: int | None = None,
         engine: Engine | None = None,
     ) -> TokenSearch:
@@ -255,7 +255,7 @@ class TokenSearch:
 
 
 def check_token_queries(
-    queries: Any, query_ids: Iterable[object] | None, zero: str
+    queries: Any, query_ids: IdsLike | None, zero: str
 ) -> tuple[TokenVectors, Ids | None]:
     """Check queries and their ids; those without tokens are refused unless they are dropped."""
     tokens = read_tokens(queries, "queries")

@@ -89,7 +89,7 @@ def compare_page(request: PageRequest) -> WebPage:
         ],
         context={
             **page.context,
-            "verdict": parts.say_verdict(comparison, measure),
+            "verdict": parts.say_verdict(comparison.verdicts[measure], comparison),
             "terms": parts.explain_terms([measure, *parts.method_terms(comparison)]),
             "remarks": comparison.remarks,
             "method": comparison.method,

@@ -46,15 +46,15 @@ def leaderboard_page(request: PageRequest) -> WebPage:
         also = _choose_others(request, measures, measure)
         means = summaries.read_means(connection, ids, also)
         costs = summaries.read_costs(connection, ids)
-    letters = _find_letters(request, ranked, measure)
+    letters = _find_letters(request, ranked, measure, also)
+    leaders = letters.leaders.get(measure, frozenset())
     entries = []
     for place, run in enumerate(ranked, 1):
-        marks = letters.by_run.get(run.id, ""), place == 1 or run.id in letters.leaders
+        marks = letters.by_run.get(run.id, ""), place == 1 or run.id in leaders
         entries.append(_Entry(place, run, *marks, means.get(run.id, {}), costs.get(run.id)))
     named_like = request.params.get("named_like")
     matching = [entry for entry in entries if named_like.casefold() in entry.run.name.casefold()]
-    lettered = bool(letters.by_run)
-    columns, exact = (_board_columns(entries, measure, also, lettered, e) for e in (False, True))
+    columns, exact = (_board_columns(entries, measure, also, letters, e) for e in (False, True))
     whole = Listing(request, "leaderboard", f"{measure}, best first", columns, matching)
     csv = replace(whole, columns=exact)
     whole = replace(whole, run=lambda row: row.run, whole=lambda: csv.table)
@@ -82,7 +82,7 @@ def leaderboard_page(request: PageRequest) -> WebPage:
             "named_like": named_like,
             "chosen": bool(request.params.get_all("also")),
             "note": letters.note,
-            "terms": explain_terms([measure, "interval", *(["group letters"] if lettered else [])]),
+            "terms": explain_terms([measure, "interval", *(["group"] if letters.by_run else [])]),
             "retry_after": letters.retry_after,
             "compare": web.address("/compare", run=letters.family, measure=measure)
             if len(letters.family) > 1
@@ -133,44 +133,62 @@ def _rank(rows: Sequence[RunMean], *, newest: bool) -> list[RunMean]:
 
 @dataclass(frozen=True)
 class _Letters:
-    """Group letters by run, a note on them, seconds until they are ready, who was compared, and
-    which runs may be the best.
+    """Groups by run, a note on them, seconds until they are ready, who was compared, and which
+    runs may be the best on each measure.
     """
 
     by_run: dict[int, str] = field(default_factory=dict)
     note: str = ""
     retry_after: int = 0
     family: tuple[int, ...] = ()
-    leaders: frozenset[int] = frozenset()
+    leaders: dict[str, frozenset[int]] = field(default_factory=dict)
 
 
-def _find_letters(request: PageRequest, ranked: Sequence[RunMean], measure: str) -> _Letters:
-    """Return the letters that the page of a comparison shows for these runs."""
+def _find_letters(
+    request: PageRequest, ranked: Sequence[RunMean], measure: str, also: Sequence[str]
+) -> _Letters:
+    """Return the groups that the page of a comparison shows for these runs."""
     runs, left_out = _family(request.store, ranked, measure)
     ids = tuple(run.id for run in runs)
     if len(runs) < 2:
         return _Letters(note=left_out)
-    if len(runs) * max(run.n_queries for run in runs) > _MOST_VALUES:
-        return _Letters(note="Compare runs to see which of them are separable.", family=ids)
+    most = max(run.n_queries for run in runs)
+    if len(runs) * most > _MOST_VALUES:
+        return _Letters(note="Compare runs to see which of them differ significantly.", family=ids)
     names = names_of(runs)
     try:
         comparison = request.cache.comparison(
             request.store, runs, names, request.timeout, measure=measure
         )
     except AssayError as error:
-        return _Letters(note=f"No group letters: {error}", family=ids)
+        return _Letters(note=f"No groups: {error}", family=ids)
     if isinstance(comparison, Pending):
-        return _Letters({}, "Group letters are being computed.", comparison.retry_after, ids)
+        return _Letters({}, "Groups are being computed.", comparison.retry_after, ids)
     by_name = dict(zip(names, ids, strict=True))
-    standings = comparison.standings_on(measure)
-    letters = {by_name[row.name]: row.letters for row in standings}
-    leaders = frozenset(by_name[row.name] for row in standings if row.leads)
+    tested = {measure: comparison.standings_on(measure)}
+    letters = {by_name[row.name]: row.letters for row in tested[measure]}
+    seconds = 0
+    for other in also if len(runs) * most * (1 + len(also)) <= _MOST_VALUES else ():
+        try:
+            more = request.cache.comparison(
+                request.store, runs, names, request.timeout, measure=other
+            )
+        except AssayError:  # a run without this measure: nothing is tested on it
+            continue
+        if isinstance(more, Pending):
+            seconds = more.retry_after
+            break
+        tested[other] = more.standings_on(other)
+    leaders = {
+        name: frozenset(by_name[row.name] for row in rows if row.leads)
+        for name, rows in tested.items()
+    }
     settings = comparison.settings
     unit = "" if settings.by is None else f", whole groups by {settings.by}"
     how = f"{describe_test(settings, len(comparison.pairs))}{unit}"
     shared = "Runs that share a letter do not differ significantly"
     note = f"{shared} ({how}: {comparison.family}).{left_out}"
-    return _Letters(letters, note, 0, ids, leaders)
+    return _Letters(letters, note, seconds, ids, leaders)
 
 
 def _family(store: Store, ranked: Sequence[RunMean], measure: str) -> tuple[list[Run], str]:
@@ -208,7 +226,7 @@ def _largest(values: Iterable[float | None]) -> float | None:
 
 
 def _board_columns(
-    entries: Sequence[_Entry], measure: str, also: Sequence[str], lettered: bool, exact: bool
+    entries: Sequence[_Entry], measure: str, also: Sequence[str], letters: _Letters, exact: bool
 ) -> list[ListColumn[_Entry]]:
     """Declare the columns; letters, costs and models only where some run has them.
 
@@ -216,12 +234,14 @@ def _board_columns(
     """
 
     def mean_column(name: str) -> ListColumn[_Entry]:
-        """Declare the column of another measure, its best value in bold."""
+        """Declare the column of another measure, in bold what may be the best."""
         top = _largest(entry.means.get(name) for entry in entries)
+        leaders = letters.leaders.get(name, frozenset())
 
         def cell(entry: _Entry) -> Cell:
             value = entry.means.get(name)
-            return Cell(value, "fraction", value is not None and value == top)
+            leads = value == top or entry.run.id in leaders
+            return Cell(value, "fraction", value is not None and leads)
 
         return ListColumn(name, cell)
 
@@ -231,7 +251,7 @@ def _board_columns(
 
     costs = [key for key in COSTS if _largest(entry.cost(key) for entry in entries) is not None]
     with_models = any(entry.run.model not in ("", entry.run.name) for entry in entries)
-    letters: ListColumn[_Entry] = ListColumn("group letters", lambda entry: entry.letters or None)
+    group: ListColumn[_Entry] = ListColumn("group", lambda entry: entry.letters or None)
     model: ListColumn[_Entry] = ListColumn(
         "model", lambda entry: entry.run.model, show=lambda entry: lists.show_model(entry.run)
     )
@@ -248,7 +268,7 @@ def _board_columns(
         ),
         ListColumn(measure, lambda entry: Cell(entry.run.value, "fraction", entry.leads)),
         *ends,
-        *([letters] if lettered else []),
+        *([group] if letters.by_run else []),
         *map(mean_column, also),
         *map(cost_column, costs),
         ListColumn("chance", lambda entry: entry.run.chance, "fraction"),
@@ -402,7 +422,7 @@ def describe_difference(change: Change) -> str:
     ends = ""
     if change.low is not None:
         ends = f" ({Interval.heading(LEVEL)} {change.low:+.4f} to {change.high:+.4f})"
-    return f"Change {change.difference:+.4f}{ends}"
+    return f"Change {change.difference:+.4f}{ends}".replace("-", "−")
 
 
 def recovery_of(

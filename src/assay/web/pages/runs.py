@@ -25,7 +25,7 @@ from assay.web import page as web
 from assay.web.caches import PENDING, Change
 from assay.web.listing import ListColumn, Listing, Paging, SortOrder
 from assay.web.page import PageRequest, PageRoute, QueryParams, WebPage
-from assay.web.pages.leaderboard import recovery_of
+from assay.web.pages.leaderboard import describe_difference, recovery_of
 
 _LISTED: Final = ("task", "dataset", "model", "tag")
 _FILTERS: Final = ("name", *_LISTED, "status", "measure")
@@ -453,6 +453,11 @@ class Regression:
     measure: str
     change: Change
     recovered: int | None = None
+
+    @property
+    def numbers(self) -> str:
+        """The change with its interval."""
+        return describe_difference(self.change)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
