@@ -204,10 +204,10 @@ class HttpSearch:
             checks.require(value, Mapping, name, "an object")
             changes[name] = value
         for name in ("most", "timeout"):
-            value = changes[name] = _as_number(getattr(self, name))
-            if (value or 0) <= 0 and getattr(self, name) is not None:
-                found = f"found {getattr(self, name)!r:.40}"
-                raise UsageError(f"{name} must be a number above 0, {found}.")
+            typed = getattr(self, name)
+            value = changes[name] = _as_number(typed)
+            if (value or 0) <= 0 and typed is not None:
+                raise UsageError(f"{name} must be a number above 0, found {typed!r:.40}.")
         preset = PRESETS.get(self.preset)
         if preset is not None:
             names = ("hits", "id", "score", "field", "key_header", "most")

@@ -35,11 +35,7 @@ def note_in_context(context: click.Context, parameter: click.Parameter, value: A
 
 
 _QUIET: Final = click.Option(
-    ["--quiet"],
-    is_flag=True,
-    expose_value=False,
-    callback=note_in_context,
-    help="Hide progress.",
+    ["--quiet"], is_flag=True, expose_value=False, callback=note_in_context, help="Hide progress."
 )
 
 

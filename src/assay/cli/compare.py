@@ -124,9 +124,7 @@ def command(
         **settings,
     )
     answer = gate.answer(
-        comparison,
-        comparison,
-        None if base is None else str(records[base].provenance["file"]),
+        comparison, comparison, None if base is None else str(records[base].provenance["file"])
     )
     result = _ComparedFiles(
         answer.sign(comparison),

@@ -27,10 +27,7 @@ _AS_IN_FILE = Conventions(tiebreak="index")  # lines with equal scores keep thei
 )
 @options.queries_option
 @options.in_result(
-    "--to",
-    "target_format",
-    choices=options.RUN_FORMATS,
-    help="Format of OUT. [by its name]",
+    "--to", "target_format", choices=options.RUN_FORMATS, help="Format of OUT. [by its name]"
 )
 @options.in_store(
     "--tag",

@@ -45,11 +45,7 @@ else:
     help="Further file extension to read in --corpus folders.",
 )
 @options.in_input("--queries FILE", help="The texts of the queries.", reads=True)
-@options.in_input(
-    "--saved",
-    is_flag=True,
-    help="Stored runs by number. [the newest bench]",
-)
+@options.in_input("--saved", is_flag=True, help="Stored runs by number. [the newest bench]")
 @options.store_option
 @options.in_measures("-n", "--places N", least=1, help="Number of documents of each system. [10]")
 @options.consent_options("BENCH.TOML")

@@ -36,9 +36,7 @@ _add_options = options.add_options(
         help="Exit with 1 if significantly worse than the baseline.",
     ),
     options.in_gate(
-        "--look N",
-        least=1,
-        help="N-th check on these queries; keeps false alarms at --level.",
+        "--look N", least=1, help="N-th check on these queries; keeps false alarms at --level."
     ),
     options.in_gate(
         "--look-file FILE",

@@ -25,6 +25,7 @@ from assay.core.ranking import Ranking
 from assay.errors import IdError, MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.scoring.evaluate import score
 from assay.search.engine import rank, rank_codes
+from assay.search.engine.inputs import check_ids
 from assay.search.neighbours import overlap
 
 __all__ = [
@@ -483,7 +484,7 @@ def build_relevance_from_dataset(
     >>> build_relevance_from_dataset({"labels": ["a"]}, {"labels": ["b", "a"]})
     [{1: 1.0}]
     """
-    corpus_ids = _ids(corpus_dataset, "corpus_dataset")
+    corpus_ids = check_ids(_part(corpus_dataset, "ids"), None, "corpus_dataset")
     relevance = _part(query_dataset, "relevance")
     if relevance is None:
         rows = _rows_of_labels(query_dataset, corpus_dataset)
@@ -492,7 +493,8 @@ def build_relevance_from_dataset(
         rows = [_rows_of_relevance(relevant, corpus_ids, q) for q, relevant in enumerate(listed)]
     same = query_dataset is corpus_dataset
     if same if exclude_self is None else exclude_self:
-        query_ids, self_docs = _ids(query_dataset, "query_dataset"), np.arange(len(rows))
+        query_ids = check_ids(_part(query_dataset, "ids"), None, "query_dataset")
+        self_docs = np.arange(len(rows))
         if query_ids is not None and corpus_ids is not None:
             self_docs = query_ids.match(corpus_ids)
         for row, doc in zip(rows, self_docs.tolist(), strict=True):
@@ -503,15 +505,6 @@ def build_relevance_from_dataset(
 def _part(dataset: Any, name: str) -> Any:
     mapped = isinstance(dataset, Mapping)
     return dataset.get(name) if mapped else getattr(dataset, name, None)
-
-
-def _ids(dataset: Any, what: str) -> Ids | None:
-    values = _part(dataset, "ids")
-    if values is None:
-        return None
-    ids = Ids.of(values, what=what)
-    checks.check_unique(ids, what)
-    return ids
 
 
 def _rows_of_labels(queries: Any, corpus: Any) -> list[dict[int, float]]:

@@ -30,6 +30,7 @@ from assay.scoring.chance import chance
 from assay.scoring.evaluate import score
 from assay.scoring.scores import Scores
 from assay.search.engine import Codes, prepare, rank, rank_codes
+from assay.search.engine.inputs import check_ids
 from assay.search.engine.search import rerank
 
 Progress = Callable[[int, int | None], object]
@@ -235,8 +236,8 @@ def make_search(
         )
     query_vectors = vectors if same else open_vectors(queries, "queries")
     without_self = same if exclude_self is None else checks.check_flag(exclude_self, "exclude_self")
-    names = _ids(doc_ids, len(vectors), "doc")
-    others_names = names if same else _ids(query_ids, len(query_vectors), "query")
+    names = check_ids(doc_ids, len(vectors), "doc")
+    others_names = names if same else check_ids(query_ids, len(query_vectors), "query")
     if (others_names is None) != (names is None):
         raise UsageError("Give both query_ids and doc_ids, or neither: ids are matched with ids.")
     if without_self and names is None:  # self is excluded by id: rows of one number are one item
@@ -260,15 +261,6 @@ def make_search(
             f"rerank is {task.rerank} and the largest k is {task.depth}: re-rank at least as many."
         )
     return task
-
-
-def _ids(values: Any, size: int, what: str) -> Ids | None:
-    if values is None:
-        return None
-    ids = Ids.of(values, what=what)
-    checks.check_lengths(**{f"{what}_ids": len(ids), f"{what} vectors": size})
-    checks.check_unique(ids, what)
-    return ids
 
 
 RADIUS: Final = 2  # of the usual P@radius: what a hash table finds without a scan

@@ -229,8 +229,8 @@ class Remark(str):
 
 def remark_about(name: str, remark: str) -> Remark:
     """Return a remark on one system, its few words without the name."""
-    known = remark if isinstance(remark, Remark) else Remark(remark, short_remark(remark))
-    return known.about(name)
+    whole = remark if isinstance(remark, Remark) else Remark(remark, short_remark(remark))
+    return whole.about(name)
 
 
 def shorten_remarks(remarks: Iterable[str]) -> list[str]:

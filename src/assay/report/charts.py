@@ -121,12 +121,7 @@ def _named_tip(field: str, title: str) -> Any:
 
 def _mean_tips() -> list[Any]:
     ends = [_tip("low", "from"), _tip("high", "to")]
-    return [
-        _named_tip("run", "name"),
-        _tip("mean", "mean"),
-        *ends,
-        _named_tip("letters", "group"),
-    ]
+    return [_named_tip("run", "name"), _tip("mean", "mean"), *ends, _named_tip("letters", "group")]
 
 
 def _runs_of(rows: Sequence[Row]) -> list[str]:

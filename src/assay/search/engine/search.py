@@ -38,14 +38,7 @@ from assay.search.engine.sparse import rank_sparse
 from assay.search.engine.sparse_vectors import SparseVectors, is_sparse
 from assay.search.engine.token_vectors import TokenVectors, is_tokens
 from assay.search.engine.tokens import TokenSearch, rank_tokens, score_ragged
-from assay.search.engine.workers import (
-    Control,
-    Progress,
-    Task,
-    one_blas_thread,
-    only_forward,
-    run,
-)
+from assay.search.engine.workers import Control, Progress, Task, one_blas_thread, only_forward, run
 
 if TYPE_CHECKING:
     from assay.native.signatures import BestK, CoarseHandle, DocHandle, QueryHandle

@@ -37,12 +37,7 @@ from assay.search.engine.search import candidates_near, run_on
 from assay.search.engine.sparse import SparseSearch, count_sparse_targets
 from assay.search.engine.sparse_vectors import SparseVectors, is_sparse
 from assay.search.engine.token_vectors import TokenVectors
-from assay.search.engine.tokens import (
-    TokenSearch,
-    check_targets,
-    count_token_targets,
-    score_ragged,
-)
+from assay.search.engine.tokens import TokenSearch, check_targets, count_token_targets, score_ragged
 from assay.search.engine.workers import Control, Progress, run
 
 if TYPE_CHECKING:
