@@ -74,3 +74,13 @@ def test_too_few_queries_are_said_and_no_number_is_made_up():
     said, small = block.verdict.headline, block.verdict.numbers
     assert "cannot be compared on AP" in said
     assert small == ""
+
+
+def test_an_interval_that_ends_at_0_of_a_sure_lead_says_on_which_side():
+    qrels = {f"q{i}": {"d": 1} for i in range(12)}
+    others = [{f"e{rank}": 5.0 for rank in range(1 + i)} for i in range(12)]
+    behind = {f"q{i}": {"d": 1.0, **others[i % 6]} for i in range(12)}
+    ahead = {query: {"d": 9.0} if int(query[1:]) < 6 else behind[query] for query in qrels}
+    (block,) = compare({"a": ahead, "b": behind}, qrels, "RR").blocks
+    assert block.verdict.headline.startswith("a is better than b on RR")
+    assert "95 % CI just above 0 to +" in block.verdict.numbers

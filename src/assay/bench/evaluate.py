@@ -629,7 +629,7 @@ def _fuse_chunks(ranking: Ranking, members: Results, data: PreparedCollection) -
     return pick_chunks(searches.number_entries(ranking, data), source)
 
 
-_LAYOUT: Final = "bench-4"
+_LAYOUT: Final = "bench-5"
 _ROWS: Final = ("offsets", "docs", "scores")
 _COUNTS: Final = ("n_texts", "n_cut", "n_without", "words", "remarks")
 

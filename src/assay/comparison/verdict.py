@@ -217,9 +217,17 @@ def _describe_lead(pair: Pair, first: str, *, alone: bool) -> str:
 def describe_numbers(pair: Pair, of: str) -> str:
     """Return a lead with its interval, where that is of the test, and p."""
     span = pair.interval_of(of)
-    ends = f"{span.heading(span.level)} {_decimals(span.low)} to {_decimals(span.high)}, "
+    low, high = (_describe_end(end, sure=pair.winner is not None) for end in (span.low, span.high))
+    ends = f"{span.heading(span.level)} {low} to {high}, "
     has_ends = pair.coherent and not math.isnan(span.low)
     return f"{_decimals(span.estimate)} ({ends if has_ends else ''}{describe_p(pair.p)})"
+
+
+def _describe_end(end: float, *, sure: bool) -> str:
+    """Return an end of an interval; next to 0 the side of 0 where a sure lead puts it."""
+    if sure and 0 < abs(end) <= NOISE:
+        return "just above 0" if end > 0 else "just below 0"
+    return _decimals(end)
 
 
 def _decimals(value: float) -> str:
