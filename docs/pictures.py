@@ -96,8 +96,8 @@ def photograph(browser: str, pages: dict[Path, tuple[str, int]]) -> None:
             page = chromium.new_page(viewport=window, device_scale_factor=1.25)
             page.goto(address)
             page.wait_for_load_state("networkidle")
-            # Letters come a moment later; the page loads itself again until they are there.
-            page.wait_for_function("!document.body.innerText.includes('being computed')")
+            # Groups come a moment later; the page loads itself again until they are there.
+            page.wait_for_selector("html:not(:has(meta[http-equiv=refresh])):has(body)")
             page.screenshot(path=file)
         chromium.close()
 

@@ -58,7 +58,7 @@ NOT_RUN = {
 }
 EXAMPLES_NOT_RUN = {
     "needs Ray": 2,
-    "needs a network": 5,
+    "needs a network": 3,
     "stays up": 4,
 }
 

@@ -7,7 +7,7 @@ import pytest
 
 from assay.cluster import Cluster, SerialExecutor, ThreadExecutor, rank_shards, searching
 from assay.cluster.searching import Lists, find_floors, remember_scores
-from assay.search.engine import rank
+from assay.search.engine import TokenVectors, rank
 from tests.cluster.corpora import ranking_bytes, write_npy
 
 CUTS = (0, 300, 600, 900)
@@ -33,6 +33,37 @@ def test_later_shards_find_less_and_the_result_is_the_same(tmp_path, workers, ke
     by_shard = [sum(step.bytes_made for step in searched if step.shard == i) for i in range(3)]
     if workers == 1:
         assert by_shard[0] > by_shard[1] > by_shard[2]
+
+
+@pytest.mark.parametrize("keep_ties", [False, True])
+def test_threads_begin_with_other_parts_of_token_queries(tmp_path, monkeypatch, keep_ties):
+    """Each part of the queries has floors in every shard but one, and the bytes are the same."""
+    rng = np.random.default_rng(4)
+    offsets = np.arange(0, 4 * 150 + 1, 4)
+    docs = TokenVectors(rng.integers(-2, 3, (600, 8)).astype(np.float32), offsets)
+    queries = docs[:31]
+    for number, (first, last) in enumerate([(0, 50), (50, 100), (100, 150)]):
+        part = docs[first:last]
+        np.savez(tmp_path / f"part-{number}.npz", embeddings=part.values, offsets=part.offsets)
+    shards = str(tmp_path / "part-*.npz")
+    asked = []
+
+    def spy(job, block, shard):
+        floors = find_floors(job, block, shard)
+        asked.append((shard, block, floors is not None))
+        return floors
+
+    monkeypatch.setattr(searching, "find_floors", spy)
+    exclude = [(row, row + step) for row in range(31) for step in (0, 60)]
+    how = {"metric": "maxsim", "exclude": exclude, "keep_ties": keep_ties}
+    with ThreadExecutor(2) as executor:
+        got = rank_shards(queries, shards, 5, cluster=Cluster(executor), **how)
+    assert ranking_bytes(got) == ranking_bytes(rank(queries, docs, 5, **how))
+    order = {
+        first: [block for shard, block, _ in asked if shard == first] for first in (0, 50, 100)
+    }
+    assert order == {0: [0, 1], 50: [1, 0], 100: [0, 1]}
+    assert sum(there for _, _, there in asked) >= 2
 
 
 def test_a_task_that_runs_again_is_not_counted_twice(tmp_path, monkeypatch):

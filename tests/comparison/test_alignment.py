@@ -95,7 +95,7 @@ def test_the_groups_to_resample_are_those_of_the_column() -> None:
         cluster_labels(scores, "usr")
     with pytest.raises(UsageError, match=r"They have: none\."):
         cluster_labels(on(range(3)), "user")
-    with pytest.raises(UsageError, match="a text; found 3"):
+    with pytest.raises(UsageError, match="a text, found int"):
         cluster_labels(scores, 3)
 
 

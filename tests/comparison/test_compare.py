@@ -53,7 +53,7 @@ def test_not_separable_says_what_would_be_seen():
 def test_the_level_decides_and_is_named():
     strict = compare(scores_of(BETTER[:6]), scores_of(BASE[:6]), level=0.01)
     assert strict.pairs[0].p == 2 / 64
-    assert "can be significant at 1 % with 6 queries" in strict.verdict
+    assert "with only 6 queries even a clean sweep gives p ≥ 0.03125, above 1 %" in strict.verdict
     seven = compare(scores_of(NOISE[:9]), scores_of(BASE[:9]), level=0.01)
     assert "is not significant. Lead +0.004 (99 % CI" in seven.verdict
     assert "better" in compare(scores_of(BETTER[:6]), scores_of(BASE[:6]), level=2 / 64).verdict
@@ -230,10 +230,9 @@ def test_what_can_never_be_significant_is_undecided_and_fails_the_gate(
     assert pair.smallest_p == pytest.approx(smallest)
     assert pair.p >= pair.smallest_p * 0.8  # a drawn p strays
     assert pair.outcome == "undecided"
-    assert "no difference can be significant at" in found.verdict
-    assert f"% with {short}, as p is at least" in found.verdict
+    assert f"with only {short} even a clean sweep gives p ≥ " in found.verdict
     (why,) = worse_than_baseline(found)
-    assert why.startswith("new cannot be tested on RR: no difference can be significant")
+    assert why.startswith(f"new cannot be tested on RR: with only {short} even a clean sweep")
     json.dumps(found.to_dict(), allow_nan=False)
 
 
@@ -249,7 +248,7 @@ def test_the_correction_counts_for_what_can_be_significant():
     systems = [scores_of(each[:7]) for each in (BETTER, BASE, BASE * 0.1, BASE * 0.01)]
     holm = compare(*systems, correction="holm")
     assert {pair.smallest_p for pair in holm.pairs} == {6 * 2 / 2**7}
-    assert holm.verdict.startswith("A, B, C and D cannot be compared on RR: no difference can be")
+    assert holm.verdict.startswith("A, B, C and D cannot be compared on RR: with only ")
     for correction in ("bh", "none", "max-t"):
         assert compare(*systems, correction=correction).pairs[0].winner == "A"
     assert compare(*systems, test="t").pairs[0].smallest_p == 0
@@ -259,11 +258,11 @@ def test_the_smallest_p_is_capped_and_said_to_be_corrected():
     systems = [scores_of(BASE[:4] * factor) for factor in (1, 0.5, 0.4, 0.3, 0.2)]
     few = compare(*systems, correction="holm")
     assert {pair.smallest_p for pair in few.pairs} == {1.0}  # 10 pairs × 2 / 2⁴ is no probability
-    assert "with 4 queries, as p, corrected for 10 pairs, is always 1" in few.verdict
+    assert "with only 4 queries p is always 1, corrected for 10 pairs" in few.verdict
     three = compare(*systems[:3], correction="holm")
-    assert "as p, corrected for 3 pairs, is at least 0.3750" in three.verdict
+    assert "a clean sweep gives p ≥ 0.375, corrected for 3 pairs" in three.verdict
     together = compare(*systems)
-    assert "with 4 queries, as p is at least 0.1250" in together.verdict
+    assert "with only 4 queries even a clean sweep gives p ≥ 0.125" in together.verdict
     assert np.isnan([pair.interval.low for pair in together.pairs]).all()
 
 

@@ -17,12 +17,12 @@ from assay.io.formats import as_judgments
 from assay.measures import (
     REGISTRY,
     Measure,
-    classes,
     derivations,
     registry,
     views,
 )
 from assay.measures.registry import ExpectationError, Param, gain_function, measure
+from assay.prediction import classes
 from assay.scoring.chance import chance
 
 RUN, QRELS = {"q": {"a": 3.0, "b": 2.0, "c": 2.0}}, {"q": {"b": 1, "z": 1}}

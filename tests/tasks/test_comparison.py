@@ -151,7 +151,7 @@ def test_these_tasks_and_tasks_like_these_are_two_questions() -> None:
     assert "about these tasks" in here.method
     anywhere = compare_tasks(records(values, tasks), units="tasks", resamples=500)
     assert anywhere.pairs[0].outcome == "undecided"
-    assert "with 5 tasks, as p is at least 0.0625" in anywhere.verdict
+    assert "with only 5 tasks even a clean sweep gives p ≥ 0.0625" in anywhere.verdict
     assert "about tasks like these" in anywhere.method
 
 

@@ -194,6 +194,8 @@ def test_regressions_of_the_front_page_are_those_of_the_trend(client: Client):
     assert found["before"]["id"] == found["run"]["id"] - 1
     assert found["recovered"] is None
     assert client("/home.json?days=2").json["regressions"] == [found]  # open, so never hidden
+    numbers = f"Change {change['difference']:+.4f} (95 % CI {change['low']:+.4f} to "
+    assert numbers.replace("-", "−") in client("/").text
 
 
 def test_an_empty_store_has_a_front_page(tmp_path: Path):

@@ -475,7 +475,7 @@ class BenchResult(Shown):
             speeds = costs.texts_per_second, system.seconds_per_query
             cells += [Cell(number, "count") for number in (costs.dimension, costs.bytes)]
             rows.append((*cells, *(Cell(speed, "fraction") for speed in speeds)))
-        ends = ("", " low", " high", " group letters")
+        ends = ("", " low", " high", " group")
         of_measures = [f"{measure}{end}" for measure in measures for end in ends]
         cost_names = ("dimension", "bytes", "texts_per_second", "search_seconds_per_query")
         return Table(("name", "model", *of_measures, *cost_names), tuple(rows))

@@ -299,11 +299,17 @@ def emit(
         write(FORMATS[format].lay_out(result), file)
 
 
+def _terminal_width() -> int:
+    """Return COLUMNS, or the width of the terminal, or 80; without what shutil imports."""
+    try:
+        return int(os.environ.get("COLUMNS") or os.get_terminal_size(1).columns) or 80
+    except (OSError, ValueError):
+        return 80
+
+
 def fit_tables(page: Page) -> Page:
     """Return the page without the optional columns that are beyond the width (80, or COLUMNS)."""
-    from shutil import get_terminal_size
-
-    width = get_terminal_size().columns
+    width = _terminal_width()
     return [
         drop_optional(part, width, column_widths(part)) if isinstance(part, Table) else part
         for part in page

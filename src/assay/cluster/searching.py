@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Floats, Ints, offsets_of, rows_of
-from assay.cluster.jobs import SearchRequest, check_queries, make_request
+from assay.cluster.executors import ThreadExecutor
+from assay.cluster.jobs import SearchRequest, check_queries, cut, make_request
 from assay.cluster.settings import Cluster
 from assay.cluster.shards import Corpus, Piece
 from assay.core import checks
@@ -60,7 +61,7 @@ class ListTask(ABC):
 
     @abstractmethod
     def search(
-        self, queries: Any, piece: Piece, barred: NDArray[np.int64] | None, block: int
+        self, queries: Any, piece: Piece, barred: NDArray[np.int64] | None, block: int, shard: int
     ) -> Lists:
         """Search a block of queries in one shard; `barred` are pairs that must not meet."""
 
@@ -84,11 +85,16 @@ class VectorTask(ListTask):
     metric: Literal["cosine", "dot", "l2", "maxsim"]
     zero: Literal["error", "drop", "last"]
     job: str  # known to no other, so that what a worker remembers is of this search
+    parts: int  # of a block of queries, searched one after the other
 
     def search(
-        self, queries: Any, piece: Piece, barred: NDArray[np.int64] | None, block: int
+        self, queries: Any, piece: Piece, barred: NDArray[np.int64] | None, block: int, shard: int
     ) -> Lists:
-        """Search a block of queries in one shard."""
+        """Search a block of queries in one shard.
+
+        Threads that are at different shards begin with different parts of the block, and so have
+        floors for the other parts.
+        """
         with piece.open() as content:
             if isinstance(queries, SparseVectors) or isinstance(content.docs, SparseVectors):
                 ranking = rank_sparse(
@@ -104,21 +110,31 @@ class VectorTask(ListTask):
                     part=True,
                 )
                 return lists_of(ranking, piece.first, content.ids)
-            ranking = rank(
-                queries,
-                content.docs,
-                self.k,
-                metric=self.metric,
-                zero=self.zero,
-                exclude=barred,
-                keep_ties=self.keep_ties,
-                floors=find_floors(self.job, block, piece.first),
-                threads=self.threads,
-                engine=self.engine,
-            )
-            lists = lists_of(ranking, piece.first, content.ids)
-        remember_scores(self.job, block, piece.first, lists, self.k)
-        return lists
+            parts = cut(len(queries), -(-len(queries) // self.parts))
+            found: dict[int, Lists] = {}
+            for number in np.roll(np.arange(len(parts)), -shard).tolist():
+                start, stop = parts[number]
+                key = block * self.parts + number
+                pairs = None
+                if barred is not None:
+                    inside = (barred[:, 0] >= start) & (barred[:, 0] < stop)
+                    pairs = barred[inside] - np.array([start, 0])
+                ranking = rank(
+                    queries[start:stop],
+                    content.docs,
+                    self.k,
+                    metric=self.metric,
+                    zero=self.zero,
+                    exclude=pairs,
+                    keep_ties=self.keep_ties,
+                    floors=find_floors(self.job, key, piece.first),
+                    threads=self.threads,
+                    engine=self.engine,
+                )
+                lists = lists_of(ranking, piece.first, content.ids)
+                remember_scores(self.job, key, piece.first, lists, self.k, self.parts)
+                found[number] = lists
+        return join_blocks([found[number] for number in range(len(parts))])
 
 
 @dataclass(frozen=True)
@@ -129,7 +145,7 @@ class CodeTask(ListTask):
     bits: int | None
 
     def search(
-        self, queries: Any, piece: Piece, barred: NDArray[np.int64] | None, block: int
+        self, queries: Any, piece: Piece, barred: NDArray[np.int64] | None, block: int, shard: int
     ) -> Lists:
         """Search a block of packed queries in one shard."""
         with piece.open() as content:
@@ -161,13 +177,13 @@ class ShardSearch:
     def blocks(self, work: ListTask | None = None, **extras: Any) -> list[Any]:
         """Return the result of every block; another `work` may finish them differently."""
         job = {"kind": self.kind, **asdict(self.work)}
-        for irrelevant in ("threads", "engine", "job"):  # none changes a byte
+        for irrelevant in ("threads", "engine", "job", "parts"):  # none changes a byte
             job.pop(irrelevant, None)
         return self.request.run(
             self.cluster,
             work or self.work,
             job,
-            lambda block, shard: (self.request.pairs(block, shard), block),
+            lambda block, shard: (self.request.pairs(block, shard), block, shard),
             **extras,
         )
 
@@ -271,9 +287,12 @@ def prepare_search(
             check_columns(corpus.columns, matrix.shape[1])
 
     request = make_request(matrix, ids, shards, exclude, cluster, check=check, requested=lookup)
-    work = VectorTask(
-        k, bool(keep_ties), cluster.threads, cluster.engine, metric, zero, job=token_hex(8)
-    )
+    # Documents of tokens are scored exactly at a cost that repeating the rest does not reach, and
+    # threads of one process see each other's floors.
+    together = metric == "maxsim" and isinstance(cluster.executor, ThreadExecutor)
+    parts = cluster.executor.workers if together else 1
+    how = metric, zero, token_hex(8), parts
+    work = VectorTask(k, bool(keep_ties), cluster.threads, cluster.engine, *how)
     metric = f"sparse-{metric}" if sparse else metric
     return _prepare(request, work, cluster, name, metric, zero, exclude)
 
@@ -545,7 +564,7 @@ def find_floors(job: str, block: int, shard: int) -> Floats | None:
         return floors
 
 
-def remember_scores(job: str, block: int, shard: int, lists: Lists, k: int) -> None:
+def remember_scores(job: str, block: int, shard: int, lists: Lists, k: int, parts: int = 1) -> None:
     """Note what was found in a shard, once: a task may be run again."""
     if k > _DEEPEST:
         return
@@ -557,7 +576,7 @@ def remember_scores(job: str, block: int, shard: int, lists: Lists, k: int) -> N
     with _LOCK:
         seen = _SEEN.setdefault((job, block), _Seen())
         _SEEN.move_to_end((job, block))
-        while len(_SEEN) > _MOST_BLOCKS:
+        while len(_SEEN) > _MOST_BLOCKS * parts:
             _SEEN.popitem(last=False)
         if shard in seen.shards:
             return

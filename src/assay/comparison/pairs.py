@@ -199,16 +199,15 @@ class Pair:
         corrected = self.n_pairs > 1 and settings.correction in ("holm", "bonferroni")
         # Resamples are short if more of them could make p smaller; else queries or groups are.
         drawn = self.test.resamples or settings.correction == "tukey"
-        least = (self.n_pairs if corrected else 1) / (settings.resamples + 1)
+        drawn_least = (self.n_pairs if corrected else 1) / (settings.resamples + 1)
         short = f"{self.n_units} {self.units}"
-        if drawn and self.smallest_p <= least:
+        if drawn and self.smallest_p <= drawn_least:
             short = f"{settings.resamples:,} resamples"
-        words = f", corrected for {self.n_pairs:,} pairs," if corrected else ""
-        is_ = "is always 1" if self.smallest_p == 1 else f"is at least {self.smallest_p:.4f}"
-        return (
-            f"no difference can be significant at {100 * settings.level:g} % with {short}, as "
-            f"p{words} {is_}"
-        )
+        words = f", corrected for {self.n_pairs:,} pairs" if corrected else ""
+        if self.smallest_p == 1:
+            return f"with only {short} p is always 1{words}"
+        least = f"even a clean sweep gives p ≥ {self.smallest_p:.4g}{words}"
+        return f"with only {short} {least}, above {100 * settings.level:g} %"
 
     @property
     def units(self) -> str:
@@ -300,12 +299,13 @@ class Pair:
 
     @cached_property
     def minimum_detectable(self) -> float:
-        """Minimum detectable difference of these queries (80 % power)."""
+        """Minimum detectable difference (80 % power); NaN beyond what the measure can differ."""
         n = len(self.spread)
         if n < 3:
             return math.nan
         sizes = _detectable(n, self._levels or frozenset([self.level_of_one]))
-        return sizes[self.level_of_one] * float(self.spread.std(ddof=1))
+        size = sizes[self.level_of_one] * float(self.spread.std(ddof=1))
+        return size if size <= self._span else math.nan
 
     @property
     def overstated(self) -> bool:

@@ -222,46 +222,74 @@ void scan_in_groups(const Scan& scan, std::integer_sequence<int, less...>) {
 
 constexpr size_t kFewQueries = 8;  // with more, packing takes less time than adding up within vectors
 
-// Products of few queries with one document, both as they lie; returns its square norm. One row at a
-// time is how memory is read fastest.
-template <class Isa, int queries>
-inline float multiply_row(const float* doc, const float* query, size_t columns, float* products) {
+constexpr size_t kFloatsAhead = 2048;  // asked for from memory before they are met
+constexpr size_t kWideRow = 256;       // from here on one row at a time is read faster than several
+
+// Sums of few queries with some documents, both as they lie, then the documents' squares. All that are together
+// eight are added up in registers: what is read from memory next waits for what is written, where their addresses look alike.
+template <class Isa, int queries, int rows>
+inline void multiply_rows(const float* doc, const float* query, size_t columns, float* sums) {
     using Vec = typename Isa::Vec;
-    Vec sums[queries], square = Isa::spread(0.0f);
-#pragma GCC unroll 8
-    for (int j = 0; j < queries; ++j) sums[j] = square;
-    const auto add = [&](auto load) {
-        const Vec row = load(doc);
-        square = Isa::multiply_add(row, row, square);
-#pragma GCC unroll 8
-        for (int j = 0; j < queries; ++j) sums[j] = Isa::multiply_add(load(query + j * columns), row, sums[j]);
-    };
+    constexpr int count = (queries + 1) * rows, padded = count < 8 ? 8 : count;
+    Vec parts[count];
+#pragma GCC unroll 9
+    for (int i = 0; i < count; ++i) parts[i] = Isa::spread(0.0f);
     size_t at = 0;
+    const auto add = [&](auto load) {
+#pragma GCC unroll 4
+        for (int i = 0; i < rows; ++i) {
+            const Vec row = load(doc + i * columns);
+            __builtin_prefetch(doc + i * columns + at + kFloatsAhead);
+            parts[queries * rows + i] = Isa::multiply_add(row, row, parts[queries * rows + i]);
+#pragma GCC unroll 8
+            for (int j = 0; j < queries; ++j) parts[j * rows + i] = Isa::multiply_add(load(query + j * columns), row, parts[j * rows + i]);
+        }
+    };
     for (; at + Isa::width <= columns; at += Isa::width) add([at](const float* row) { return Isa::load(row + at); });
     if (at < columns) add([at, columns](const float* row) { return Isa::load_some(row + at, columns - at); });
-#pragma GCC unroll 8
-    for (int j = 0; j < queries; ++j) products[j] = sum_of(Isa::folded(sums[j]));
-    return sum_of(Isa::folded(square));
+    if constexpr (count == 2) {
+        sums[0] = sum_of(Isa::folded(parts[0]));
+        sums[1] = sum_of(Isa::folded(parts[1]));
+        return;
+    }
+    Eight lanes[padded];
+#pragma GCC unroll 9
+    for (int i = 0; i < padded; ++i) lanes[i] = Isa::folded(parts[i < count ? i : 0]);
+    transpose(lanes);
+    put_eight(sums, ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7])));
+    if (count > 8) sums[8] = sum_of(lanes[padded - 1]);
 }
 
 // One panel of documents with few queries.
 template <class Isa, int queries>
 void meet_rows(const Scan& scan, size_t first, size_t count, float* room) {
     constexpr size_t width = 2 * Isa::width;
-    float products[8 * width] = {}, scores[8 * width], scales[width] = {}, biases[width];
-    for (size_t i = 0; i < count; ++i) {
-        const float* doc = widened_rows(scan.docs, scan.element_type, first + i, 1, scan.columns, room);
-        const float square = multiply_row<Isa, queries>(doc, scan.queries, scan.columns, products + 8 * i);
-        if (scan.measuring != nullptr) measure(*scan.measuring, first + i, square);
+    float scores[queries * width], scales[width], biases[width];
+    if (count < width) {
+        std::memset(scores, 0, sizeof scores);
+        std::memset(scales, 0, sizeof scales);
     }
+    const auto meet = [&](size_t at, auto rows) {
+        float sums[9];
+        const float* docs = widened_rows(scan.docs, scan.element_type, first + at, rows, scan.columns, room);
+        multiply_rows<Isa, queries, rows>(docs, scan.queries, scan.columns, sums);
+        for (size_t i = 0; i < rows; ++i) {
+            for (size_t j = 0; j < queries; ++j) scores[j * width + at + i] = sums[j * rows + i];
+            if (scan.measuring != nullptr) measure(*scan.measuring, first + at + i, sums[queries * rows + i]);
+        }
+    };
+    constexpr std::integral_constant<int, queries == 1 ? 4 : queries < 4 ? 2 : 1> together;
+    size_t at = 0;
+    for (; scan.columns < kWideRow && at + together <= count; at += together) meet(at, together);
+    for (; at < count; ++at) meet(at, std::integral_constant<int, 1>());
     const float bound = biases_of(scan, first, width, biases);
     std::memcpy(scales, scan.scale + first, count * sizeof(float));
-    for (size_t i = 0; i < width; i += 8) transpose_eight(products + 8 * i, 8, scales + i, scores + i, width);
     uint32_t masks[queries], any = 0;
     for (size_t j = 0; j < queries; ++j) {
         float* row = scores + j * width;
-        Isa::store(row, Isa::add(Isa::load(row), Isa::load(biases)));
-        Isa::store(row + Isa::width, Isa::add(Isa::load(row + Isa::width), Isa::load(biases + Isa::width)));
+        const auto score = [&](size_t from) { return Isa::multiply_add(Isa::load(row + from), Isa::load(scales + from), Isa::load(biases + from)); };
+        Isa::store(row, score(0));
+        Isa::store(row + Isa::width, score(Isa::width));
         masks[j] = Isa::at_least(Isa::load(row), Isa::load(row + Isa::width), scan.floor[j] - bound);
         any |= masks[j];
     }
@@ -271,7 +299,7 @@ void meet_rows(const Scan& scan, size_t first, size_t count, float* room) {
 template <class Isa, int queries>
 void scan_rows(const Scan& scan) {
     constexpr size_t width = 2 * Isa::width;
-    const Scratch room(scan.columns);
+    const Scratch room(4 * scan.columns);
     const size_t per_chunk = kRowBytes / (width * scan.columns * sizeof(float)) + 1;
     visit_chunks(scan, per_chunk * width, [&](size_t first, size_t last) {
         for (; first < last; first += width) meet_rows<Isa, queries>(scan, first, last - first < width ? last - first : width, room.data());
