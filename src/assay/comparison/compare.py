@@ -45,7 +45,7 @@ from assay.stats import INTERVAL_NAMES, intervals
 from assay.stats.bounded import unseen_share
 from assay.stats.choices import INTERVAL, LEVEL, MOST_PAIRS, RESAMPLES
 from assay.stats.samples import effective_number
-from assay.tables.table import Cell, Page, Shown, Table, Words, latex_page
+from assay.tables.table import Cell, Page, Shown, Table, Words, latex_page, table_of
 
 _COUNTS: Final = "wins/ties/losses"
 _FEW_PAIRS: Final = 10  # of five systems; they fit on a screen below their means
@@ -561,18 +561,11 @@ def compare(
             baseline=baseline,
             clusters=aligned.clusters,
         )
-    return Comparison(
-        aligned.names,
-        aligned.measures,
-        baseline,
-        settings,
-        tuple(standings),
-        tuple(pairs),
-        aligned,
-        None
-        if slices is None
-        else compare_slices(aligned, slices, index_pairs, settings, baseline),
+    cut = (
+        None if slices is None else compare_slices(aligned, slices, index_pairs, settings, baseline)
     )
+    compared = (tuple(standings), tuple(pairs), aligned, cut)
+    return Comparison(aligned.names, aligned.measures, baseline, settings, *compared)
 
 
 def _is_path(value: object) -> bool:
@@ -662,18 +655,12 @@ class QueryDifferences(Shown):
     def table(self, n: int = 10) -> Table:
         """Return the largest wins and the largest losses of a."""
         kinds = [("win", self.wins(n)), ("loss", self.losses(n)[::-1])]
-        rows = [
-            (
-                Cell(kind),
-                Cell(row.query),
-                Cell(row.value_a, "fraction"),
-                Cell(row.value_b, "fraction"),
-                Cell(signed(row.difference), "figure"),
-            )
-            for kind, queries in kinds
-            for row in queries
-        ]
-        return Table(("", "query", self.a, self.b, "difference"), tuple(rows))
+        rows = []
+        for kind, queries in kinds:
+            for row in queries:
+                difference = Cell(signed(row.difference), "figure")
+                rows.append((kind, Cell(row.query), row.value_a, row.value_b, difference))
+        return table_of(("", "query", self.a, self.b, "difference"), rows)
 
     def plot(self) -> Any:
         """Return a chart of all queries, the largest win of a first.
