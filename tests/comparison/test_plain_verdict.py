@@ -80,7 +80,8 @@ def test_an_interval_that_ends_at_0_of_a_sure_lead_says_on_which_side():
     qrels = {f"q{i}": {"d": 1} for i in range(12)}
     others = [{f"e{rank}": 5.0 for rank in range(1 + i)} for i in range(12)]
     behind = {f"q{i}": {"d": 1.0, **others[i % 6]} for i in range(12)}
-    ahead = {query: {"d": 9.0} if int(query[1:]) < 6 else behind[query] for query in qrels}
+    ahead = {query: {"d": 9.0} if int(query[1:]) < 5 else behind[query] for query in qrels}
+    ahead["q5"] = {"d": 1.0, "e": 5.0} | {f"e{rank}": 5.0 for rank in range(3)}  # 1/5, not 1/7
     (block,) = compare({"a": ahead, "b": behind}, qrels, "RR").blocks
     assert block.verdict.headline.startswith("a is better than b on RR")
     assert "95 % CI just above 0 to +" in block.verdict.numbers
