@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from assay.core.text import (
+    Remark,
     did_you_mean,
     fixed,
     mask_secrets,
     natural_order,
+    shorten_remarks,
     signed,
     unguard_formula,
 )
@@ -82,3 +84,11 @@ def test_the_nearest_names():
     assert did_you_mean("xyz", known, fallback=2) == " Did you mean nDCG@10 or nDCG@5?"
     assert did_you_mean("APP", known, forms={"AP": "AP[@k]"}) == " Did you mean AP[@k]?"
     assert did_you_mean("RRRRR", known) == ""  # 4 of 7 letters are not six tenths
+
+
+def test_braces_in_names_stay_in_short_remarks():
+    name = "run {}-{x}"
+    assert shorten_remarks([f"{name}: tied scores"] * 2) == [f"{name}: tied scores (2×)"]
+    named = [Remark(text, "tied {}", "tied in {} runs") for text in (name, "b")]
+    assert shorten_remarks(named) == ["tied in 2 runs"]
+    assert shorten_remarks(named[:1]) == ["tied {}"]

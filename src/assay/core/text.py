@@ -245,11 +245,12 @@ def shorten_remarks(remarks: Iterable[str]) -> list[str]:
     words = []
     for kind, members in kinds.items():
         number = sum(getattr(remark, "n", 1) for remark in members)
-        if number == 1 or "{}" not in kind:
+        # Other words than `many` may hold names of the user, and so braces.
+        if number > 1 and getattr(members[0], "many", ""):
+            words.append(kind.format(number))
+        else:
             short = short_remark(members[0])
             words.append(f"{short} ({len(members)}×)" if len(members) > 1 else short)
-        else:
-            words.append(kind.format(number))
     return words
 
 
