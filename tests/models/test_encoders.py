@@ -350,6 +350,13 @@ def test_answers_that_change_their_width():
         model.encode(["a", "b", "c"], batch_size=2)
 
 
+def test_weights_by_term_have_other_columns_in_each_batch():
+    """Numbered batch by batch, two terms would share a column."""
+    model = Encoder("odd", lambda texts: [{text: 1.0} for text in texts], kind="sparse")
+    with pytest.raises(ShapeError, match=r"'odd' returned weights by term\. Return SparseVectors"):
+        model.encode(["a", "b"], batch_size=1)
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_answers_that_are_not_finite(bad):
     model = Encoder("odd", lambda texts: [[bad if "x" in text else 1.0] for text in texts])

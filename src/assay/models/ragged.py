@@ -60,7 +60,13 @@ def pack(kind: VectorKind, vectors: Any, texts: Sequence[str], spec: str) -> lis
     if kind == "tokens":
         rows = pack_tokens(vectors, len(texts), spec)
     else:
-        rows = pack_sparse(read_sparse(vectors, f"The result of encoder {spec!r}"))
+        sparse = read_sparse(vectors, f"The result of encoder {spec!r}")
+        if sparse.names is not None:  # their numbers would be others in each batch
+            raise ShapeError(
+                f"Encoder {spec!r} returned weights by term. Return SparseVectors, whose columns "
+                "are the numbers of the terms in its vocabulary."
+            )
+        rows = pack_sparse(sparse)
         if len(rows) != len(texts):
             raise ShapeError(
                 f"Encoder {spec!r} returned {len(rows)} rows for {len(texts)} texts; expected one "
