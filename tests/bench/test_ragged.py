@@ -177,6 +177,19 @@ def test_a_model_may_compare_weights_by_cosine(tmp_path):
     assert result["splade"].ranking.settings["metric"] == "sparse-cosine"
 
 
+@pytest.mark.parametrize("metric", ["dot", "cosine"])
+def test_a_query_without_weights_finds_nothing_by_any_metric(tmp_path, metric):
+    from assay.bench.plan import Model
+
+    spec = save_sparse(tmp_path)
+    weights = word_weights(COLLECTION.query_texts)
+    weights[2] = 0
+    scipy.sparse.save_npz(tmp_path / "queries-s.npz", scipy.sparse.csr_matrix(weights))
+    ranking = run_bench(COLLECTION, [Model("splade", spec, metric=metric)])["splade"].ranking
+    empty = [str(query) for query in COLLECTION.query_ids if not ranking.row(query)]
+    assert empty == [QUERY_IDS[2]]
+
+
 def decoded(code: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """What a code stands for, written out plainly."""
     docs, queries = DOCS, QUERIES

@@ -423,7 +423,7 @@ class ModelSearch:
             how["zero"] = "error"
 
         asking = np.ones(len(data.query_ids), bool)
-        if self.kind == "tokens":  # the engine takes no search without any token
+        if self.kind != "dense":  # the engine takes no query without a token or, by cosine, weight
             asking[:] = False
             asking[_asking(self.model.name, encoded)] = True
 
