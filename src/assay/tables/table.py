@@ -218,6 +218,9 @@ _LATEX_SPECIALS: Final = {
     "−": "$-$",
     "–": "--",
     "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "κ": r"$\kappa$",
+    "τ": r"$\tau$",
     "±": r"$\pm$",
 }
 _LATEX_SPECIAL: Final = re.compile("|".join(map(re.escape, _LATEX_SPECIALS)))
