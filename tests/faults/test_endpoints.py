@@ -158,12 +158,19 @@ def test_a_slow_answer_is_tried_again(fake, waits, monkeypatch):
     assert len(fake.asked) >= 3
 
 
-def test_headers_that_trickle_are_given_up(fake, waits, monkeypatch):
+@pytest.mark.parametrize(
+    "start",
+    [
+        b"HTTP/1.0 200 OK\r\nX-Slow: ",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;size-of-a-chunk=",
+    ],
+)
+def test_headers_that_trickle_are_given_up(fake, waits, monkeypatch, start):
     monkeypatch.setattr(openai, "Endpoint", partial(openai.Endpoint, timeout=0.5))
     stop = threading.Event()
 
     def trickle(handler, texts):
-        handler.wfile.write(b"HTTP/1.0 200 OK\r\nX-Slow: ")
+        handler.wfile.write(start)
         with suppress(OSError):
             while not stop.wait(0.05):
                 handler.wfile.write(b"x")

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from socket import SHUT_RDWR
+from socket import SHUT_RDWR, socket
 from threading import Timer
 from time import sleep
 from typing import Any, Final
@@ -185,10 +185,11 @@ class Endpoint:
 
 
 def _bounded_handlers(end: float, deadline: ExitStack) -> tuple[HTTPHandler, HTTPSHandler]:
-    """Hang up at a time, even while an endpoint sends its headers letter by letter."""
+    """Hang up at a time, even while an endpoint sends headers or sizes letter by letter."""
 
     def watch(connection: HTTPConnection) -> None:
-        timer = Timer(max(end - time.monotonic(), 0.0), _hang_up, [connection])
+        # The socket itself: the connection forgets it when the headers are read.
+        timer = Timer(max(end - time.monotonic(), 0.0), _hang_up, [connection.sock])
         timer.daemon = True
         timer.start()
         deadline.callback(timer.cancel)
@@ -214,9 +215,9 @@ def _bounded_handlers(end: float, deadline: ExitStack) -> tuple[HTTPHandler, HTT
     return PlainHandler(), SecureHandler()
 
 
-def _hang_up(connection: HTTPConnection) -> None:
-    with suppress(OSError, AttributeError):  # closed meanwhile
-        connection.sock.shutdown(SHUT_RDWR)
+def _hang_up(connected: socket) -> None:
+    with suppress(OSError):  # closed meanwhile
+        connected.shutdown(SHUT_RDWR)
 
 
 def _read(response: Any, end: float, largest: int = 1 << 20) -> bytes:
