@@ -92,7 +92,9 @@ def test_a_killed_bench_resumes(tmp_path: Path, noted: Path, assay, monkeypatch)
     assert numbers(assay(*COMMAND).out) == numbers(done.stdout)
 
 
-def interrupted(tmp_path: Path, noted: Path, data: Collection | None = None) -> list[Path]:
+def interrupted(
+    tmp_path: Path, noted: Path, data: Collection | None = None, **how: object
+) -> list[Path]:
     """Run the first system only, as an interruption would; the files that stay."""
 
     def stop(system: str, phase: str, done: int, total: int | None) -> None:
@@ -100,7 +102,7 @@ def interrupted(tmp_path: Path, noted: Path, data: Collection | None = None) -> 
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_bench(data or small(), MODELS, checkpoint=tmp_path, progress=stop)
+        run_bench(data or small(), MODELS, checkpoint=tmp_path, progress=stop, **how)
     return sorted(tmp_path.rglob("*.part"))
 
 
@@ -165,6 +167,31 @@ def test_loaded_parts_equal_computed_ones(tmp_path: Path, noted: Path) -> None:
         assert one.scores.values.tobytes() == other.scores.values.tobytes()
         assert one.ranking.scores.tobytes() == other.ranking.scores.tobytes()
         assert one.scores.signature == other.scores.signature
+
+
+def reordered(data: Collection) -> Collection:
+    """The same documents and queries, the last one first; the fingerprint is the same."""
+    docs, queries = (np.arange(len(ids))[::-1] for ids in (data.doc_ids, data.query_ids))
+    return replace(
+        data,
+        doc_ids=data.doc_ids.take(docs),
+        doc_texts=list(data.doc_texts)[::-1],
+        query_ids=data.query_ids.take(queries),
+        query_texts=list(data.query_texts)[::-1],
+        fingerprint="",
+    )
+
+
+def test_parts_of_another_order_are_not_taken(tmp_path: Path, noted: Path) -> None:
+    """Where ties go by line, parts hold documents by their line, which another order changes."""
+    how = {"conventions": "tiebreak:index"}
+    interrupted(tmp_path, noted, **how)
+    other = reordered(small())
+    assert other.fingerprint == small().fingerprint
+    resumed = run_bench(other, MODELS, checkpoint=tmp_path, **how)
+    fresh = run_bench(other, MODELS, **how)
+    for one, another in zip(resumed.systems, fresh.systems, strict=True):
+        assert one.scores.values.tobytes() == another.scores.values.tobytes()
 
 
 def test_a_folder_that_cannot_be_written_only_costs_the_resumption(tmp_path: Path) -> None:

@@ -216,6 +216,8 @@ def run_bench(
         f"{__version__} {collection.fingerprint} {rule} {aggregation} {metric} {deep} "
         f"{rules.tiebreak} {options.unit_depth} {named and data.allowed_digest}".rstrip()
     )
+    # The collection's fingerprint has no order, which ties and ready vectors may go by.
+    identity += f" {digest_of_arrays(collection.doc_ids.order(), collection.query_ids.order())}"
     finished = BenchCheckpoint(None if checkpoint is None else Path(checkpoint), identity)
     judging = _Judging(chunkings, collection, _answerable(collection), parsed, rules, groups)
     judging = replace(judging, every=every, scorer=scorer)
