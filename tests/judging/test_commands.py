@@ -127,6 +127,15 @@ def test_eval_with_a_pool(assay: Assay, inside: Path) -> None:
         (("label", "pool.tsv", "--export", "pool.labels.jsonl"), "would be lost"),
         (("label", "pool.tsv", "--import", "qrels.txt", "--labels", "pool.tsv"), "would be lost"),
         (("label", "pool.tsv", "--terminal", "--kind", "machine"), "--kind requires --import"),
+        (
+            ("label", "pool.tsv", "--import", "qrels.txt", "--export", "x.csv"),
+            "--export does not go with --import",
+        ),
+        (("label", "pool.tsv", "--export", "x.csv", "--twice", "1"), "--twice does not go with"),
+        (
+            ("label", "pool.tsv", "--labels", "no-such.jsonl", "--export", "x.csv"),
+            "no-such.jsonl does not exist",
+        ),
         (("label", "pool.tsv", "--terminal", "--format", "csv"), "--format requires --import or"),
         (
             ("pool", "dense.run", "lexical.run", *EXTEND, "--seed", "5"),

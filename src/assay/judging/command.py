@@ -222,6 +222,7 @@ def label_command(**settings: Any) -> None:
         if at.export is None:
             _refuse_typed("requires --import or --export", ("named",))
     if at.imported is not None:
+        _refuse_typed("does not go with --import", ("export", "terminal", "twice", "port"))
         added = judging.read_labels(at.imported, format=at.named, by=at.by, kind=at.kind)
         added.check(opened, at.imported)
         book.append(*(replace(label, pool=opened.digest) for label in added.labels))
@@ -229,6 +230,9 @@ def label_command(**settings: Any) -> None:
         return
     label_texts = _read_texts(at.queries, at.docs)
     if at.export is not None:
+        _refuse_typed("does not go with --export", ("terminal", "twice", "port"))
+        if not book.path.exists():
+            raise streams.missing_file(log)
         labelled = book.read().check(opened, str(book.path))
         pairs = {
             (q, d): (label_texts.queries.get(q, ""), label_texts.docs.get(d, ""))
