@@ -336,6 +336,30 @@ def test_fusion_and_second_stage(tmp_path):
         run_bench(COLLECTION, ["bm25"], reranks=["bm25>maxsim:nothing"])
 
 
+@pytest.mark.parametrize(
+    ("second", "error", "words"),
+    [
+        ("maxsim:{sparse}", UsageError, "makes sparse vectors of a text"),
+        ("maxsim:wordllama", UsageError, "makes one vector of a text"),
+        ("maxsim:nothing", UsageError, "Unknown model"),
+        ("maxsim:npy:{folder}/no.npz,{folder}/queries.npz", StorageError, r"no\.npz"),
+    ],
+)
+def test_what_cannot_be_a_second_stage(tmp_path, second, error, words):
+    """Specs are refused before the first stage runs; a file that is not there is named."""
+    phases = []
+    save_tokens(tmp_path)
+    spec = second.format(sparse=save_sparse(tmp_path), folder=tmp_path)
+    with pytest.raises(error, match=words):
+        run_bench(
+            COLLECTION,
+            ["bm25"],
+            reranks=[f"bm25>{spec}"],
+            progress=lambda name, phase, *_: phases.append((name, phase)),
+        )
+    assert error is StorageError or not phases
+
+
 def test_texts_without_tokens(tmp_path):
     """They are not found, they are counted, and a second stage leaves them behind."""
     docs = [rows if number % 4 else rows[:0] for number, rows in enumerate(DOCS)]
@@ -407,7 +431,7 @@ def test_only_candidates_are_encoded(monkeypatch):
         return rows
 
     monkeypatch.setattr(reranking, "text_model", lambda *_, **__: tokens_model(fail=note))
-    result = run_bench(COLLECTION, ["bm25"], reranks=["two=rerank/1:bm25>maxsim:wordllama"])
+    result = run_bench(COLLECTION, ["bm25"], reranks=["two=rerank/1:bm25>maxsim:st:tokens"])
     first = {result["bm25"].ranking.row(query)[0][0] for query in COLLECTION.query_ids}
     assert len(texts) == len(first) + 25 < 40 + 25
     costs = result["two"].result.costs

@@ -23,8 +23,9 @@ from assay.bench.search import (
 from assay.core.ranking import Ranking
 from assay.errors import InputError, UsageError
 from assay.models import EncoderSettings, TextModel, text_model
-from assay.models.ragged import NAMES, count_bytes
+from assay.models.ragged import NAMES, VectorKind, count_bytes
 from assay.models.rerankers import PairScores, Reranker
+from assay.models.specs import vector_kind
 from assay.search.engine import score_pairs
 
 _DEPTH: Final = 100
@@ -57,12 +58,19 @@ def open_tokens(plan: Rerank, settings: EncoderSettings, options: SearchOptions)
     spec = plan.reranker.removeprefix("maxsim:")
     where: Any = {"cache": options.cache, "device": options.device}
     model = text_model(spec, settings=settings, warm_up=True, ragged=True, **where)
-    if model.kind != "tokens":
+    is_absent = spec.startswith("npy:") and vector_kind(spec) is None  # reading says what is not
+    check_tokens(plan, None if is_absent else model.kind)
+    return TokenReranker(model)
+
+
+def check_tokens(plan: Rerank, kind: VectorKind | None) -> None:
+    """Refuse MaxSim of a model that makes no token vectors; None is not known yet."""
+    if kind not in (None, "tokens"):
+        spec = plan.reranker.removeprefix("maxsim:")
         raise UsageError(
-            f"{plan.name!r} reranks by MaxSim, and {spec!r} makes {NAMES[model.kind]} of a text. "
+            f"{plan.name!r} reranks by MaxSim, and {spec!r} makes {NAMES[kind]} of a text. "
             "Name a model of token vectors."
         )
-    return TokenReranker(model)
 
 
 class TokenPairs:
