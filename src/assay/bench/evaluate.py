@@ -44,14 +44,7 @@ from assay.bench.filters import (
     parse_filters,
 )
 from assay.bench.plan import BenchPlan, Fusion, Model, PreparedCollection, Rerank, Retriever
-from assay.bench.reranking import (
-    TokenReranker,
-    check_depth,
-    check_tokens,
-    open_tokens,
-    pick_chunks,
-    rerank,
-)
+from assay.bench.reranking import TokenReranker, check_depth, open_tokens, pick_chunks, rerank
 from assay.bench.result import BenchResult, System
 from assay.bench.search import (
     BenchProgress,
@@ -79,7 +72,6 @@ from assay.io.texts import ChunkRule
 from assay.measures import Measure, parse_many
 from assay.models import EncoderSettings
 from assay.models.rerankers import load_reranker
-from assay.models.specs import vector_kind
 from assay.scoring.chance import ceiling, chance
 from assay.scoring.evaluate import score
 from assay.scoring.scores import Scores
@@ -189,7 +181,7 @@ def run_bench(
         judged, there = getattr(collection.qrels, side), getattr(collection, side)
         check_match(judged, there, f"judged {what}", "the collection", allow=allow_mismatch)
     plan = BenchPlan.of(models, fusions, indexes, reranks, systems)
-    _check_kinds(plan)  # before anything is encoded
+    searches.check_kinds(plan)  # before anything is encoded
     asking = Asking(concurrency, timeout, retries, failed)
     for system in plan.systems:
         make_doc_of(system.settings.get("doc_of", doc_of))  # before anything is asked
@@ -310,16 +302,6 @@ class _Judging:
 
     def _hits(self, ranking: Ranking) -> Hits:
         return judge(ranking, self.qrels, conventions=self.rules, allow_mismatch=True)  # looked at
-
-
-def _check_kinds(plan: BenchPlan) -> None:
-    """Refuse what does not go with the vectors of a model, as far as files tell what it makes."""
-    for model in plan.models:
-        if (kind := vector_kind(model.spec)) is not None:
-            searches.check_ragged(kind, model, plan.indexes)
-    for two in plan.reranks:
-        if two.reranker.startswith("maxsim:"):
-            check_tokens(two, vector_kind(two.reranker.removeprefix("maxsim:")))
 
 
 def _retrieve_nothing(collection: Collection, query_ids: Ids) -> Ranking:

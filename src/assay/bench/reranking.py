@@ -16,6 +16,7 @@ from assay.bench.search import (
     SearchOptions,
     SearchResult,
     add_seconds,
+    check_tokens,
     number_entries,
     rank_units,
     read_rows,
@@ -23,7 +24,7 @@ from assay.bench.search import (
 from assay.core.ranking import Ranking
 from assay.errors import InputError, UsageError
 from assay.models import EncoderSettings, TextModel, text_model
-from assay.models.ragged import NAMES, VectorKind, count_bytes
+from assay.models.ragged import count_bytes
 from assay.models.rerankers import PairScores, Reranker
 from assay.models.specs import vector_kind
 from assay.search.engine import score_pairs
@@ -61,16 +62,6 @@ def open_tokens(plan: Rerank, settings: EncoderSettings, options: SearchOptions)
     is_absent = spec.startswith("npy:") and vector_kind(spec) is None  # reading says what is not
     check_tokens(plan, None if is_absent else model.kind)
     return TokenReranker(model)
-
-
-def check_tokens(plan: Rerank, kind: VectorKind | None) -> None:
-    """Refuse MaxSim of a model that makes no token vectors; None is not known yet."""
-    if kind not in (None, "tokens"):
-        spec = plan.reranker.removeprefix("maxsim:")
-        raise UsageError(
-            f"{plan.name!r} reranks by MaxSim, and {spec!r} makes {NAMES[kind]} of a text. "
-            "Name a model of token vectors."
-        )
 
 
 class TokenPairs:

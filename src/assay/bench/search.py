@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Ints, offsets_of, rows_of
-from assay.bench.plan import InFile, Model, PreparedCollection, make_codes
+from assay.bench.plan import BenchPlan, InFile, Model, PreparedCollection, Rerank, make_codes
 from assay.bench.settings import Metric
 from assay.core import checks
 from assay.core.ids import Ids
@@ -24,6 +24,7 @@ from assay.models import EncoderSettings, TextModel, lexical_model, ragged, text
 from assay.models.encoding import add_tokens
 from assay.models.lexical import warm_up
 from assay.models.ragged import take_rows
+from assay.models.specs import vector_kind
 from assay.plugins import find_hook
 from assay.search.engine import Codes, prepare, rank, rank_codes
 from assay.search.indexes import build_index, measure_index
@@ -549,6 +550,26 @@ def _text_model(model: Model, options: SearchOptions) -> TextModel:
         elsewhere = encode(options.cluster, model.spec, settings, options.device)
     where: Any = {"cache": options.cache, "device": options.device, "elsewhere": elsewhere}
     return text_model(model.spec, settings=settings, warm_up=True, ragged=True, **where)
+
+
+def check_kinds(plan: BenchPlan) -> None:
+    """Refuse what does not go with the vectors of a model, as far as files tell what it makes."""
+    for model in plan.models:
+        if (kind := vector_kind(model.spec)) is not None:
+            check_ragged(kind, model, plan.indexes)
+    for two in plan.reranks:
+        if two.reranker.startswith("maxsim:"):
+            check_tokens(two, vector_kind(two.reranker.removeprefix("maxsim:")))
+
+
+def check_tokens(plan: Rerank, kind: ragged.VectorKind | None) -> None:
+    """Refuse MaxSim of a model that makes no token vectors; None is not known yet."""
+    if kind not in (None, "tokens"):
+        spec = plan.reranker.removeprefix("maxsim:")
+        raise UsageError(
+            f"{plan.name!r} reranks by MaxSim, and {spec!r} makes {ragged.NAMES[kind]} of a text. "
+            "Name a model of token vectors."
+        )
 
 
 def check_ragged(kind: ragged.VectorKind, model: Model, indexes: Iterable[str] = ()) -> None:
