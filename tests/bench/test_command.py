@@ -120,7 +120,7 @@ def test_a_cluster_that_has_nothing_to_do(home: Path, assay: Callable[..., Any])
     assert "--workers requires --cluster" in alone.err
     words = assay(*ONE, "--cluster", "auto")
     assert words.code == 0
-    assert "--cluster: none of the models encodes texts" in words.err
+    assert "--cluster ignored: no model encodes texts" in words.err
     nowhere = assay(*TWO, "--cluster", "nowhere")
     assert nowhere.code != 0
     assert "No Ray cluster answers at 'nowhere'" in nowhere.err

@@ -126,7 +126,7 @@ class TestEndpoint:
 
     def test_a_key_that_is_asked_for(self, fake: fake_endpoint.Fake) -> None:
         fake.script = [fake_endpoint.status(401)]
-        with pytest.raises(EndpointError, match="It asks for a key; see key_env"):
+        with pytest.raises(EndpointError, match="Name the variable of a key: key_env"):
             load_reranker(f"rerank:{fake.url}").score("q", ["a"])
 
     @pytest.mark.parametrize(

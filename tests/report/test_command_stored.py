@@ -104,7 +104,7 @@ def test_charts_of_stored_values_are_those_of_the_rankings(demo):
 
 def test_runs_are_chosen_by_filters(assay, demo):
     answer = assay("report", "--dataset", "demo", "--tag", "d", "--json", *QUICK, "-o", "d.md")
-    assert json.loads(answer.out)["verdicts"]["AP"].startswith("dense reaches")
+    assert json.loads(answer.out)["verdicts"]["AP"].startswith("dense scores")
     answer = assay("report", "--dataset", "demo", "-b", 2, *QUICK, "-m", "AP", "-o", "b.md")
     assert "better" in answer.out
     assert "lexical" in (demo / "b.md").read_text()
@@ -145,9 +145,9 @@ def test_what_may_be_a_file_and_a_run_is_asked_about(assay, demo):
         answer = assay("report", 2, *QUICK, "-o", "x.md")
         assert (answer.code, "run:2 for the run, ./2 for the file" in answer.err) == (2, True)
         told = assay("report", "run:2", "-m", "AP", *QUICK, "-o", "x.md")
-        assert told.out.startswith("lexical reaches")
+        assert told.out.startswith("lexical scores")
         told = assay("report", "./2", "-m", "AP", "-r", "qrels.txt", *QUICK, "-o", "x.md")
-        assert told.out.startswith("2 reaches")
+        assert told.out.startswith("2 scores")
         answer = assay("report", 1, 3, "--by", "kind", *QUICK, "-o", "x.md")
         assert (answer.code, "Write ./kind for the file" in answer.err) == (2, True)
     finally:
@@ -164,7 +164,7 @@ def test_what_may_be_a_file_and_a_run_is_asked_about(assay, demo):
         ((6,), 2, "Run 6 ('bare') has no per-query values"),
         (("run:odd",), 2, "identified by its number"),
         ((1, "dense.run"), 2, "files need judgments"),
-        (("dense.run", "-r", "qrels.txt", "--store", "assay.db"), 2, "all of these are files"),
+        (("dense.run", "-r", "qrels.txt", "--store", "assay.db"), 2, "--store requires stored runs"),
         ((1, "--tag", "d"), 2, "chooses stored runs"),
         (("--tag", "none"), 2, "no matching finished run"),
         ((1, "-m", "P@5"), 2, "P@5 was not stored; these were: nDCG@10"),
@@ -174,7 +174,7 @@ def test_what_may_be_a_file_and_a_run_is_asked_about(assay, demo):
         ((1, "--rel", 2), 2, "--rel is for files"),
         ((1, "-c", "trec_eval"), 2, "--conventions is for files"),
         ((1, 2, "-b", "dens"), 2, "Did you mean dense"),
-        ((1, "-b", 1), 2, "needs another"),
+        ((1, "-b", 1), 2, "needs two runs"),
         ((1, "--store", "no.db"), 5, "no store at no.db"),
         ((1, "dense.run", "-r", "qrels.txt", "--ties", "best"), 3, "different conventions"),
     ],

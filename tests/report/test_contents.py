@@ -31,7 +31,7 @@ def test_one_run_is_reported_alone():
     assert standing.mean.estimate == pytest.approx(dense.scores.mean()["AP"])
     assert standing.mean.low < standing.mean.estimate < standing.mean.high
     assert "a random order reaches" in report.verdicts["AP"]
-    with pytest.raises(UsageError, match="one run"):
+    with pytest.raises(UsageError, match="needs two runs, found one"):
         make_report([dense], baseline="dense")
 
 
