@@ -45,3 +45,15 @@ def test_every_task_has_latex(assay, files, line):
     outside = table[table.rindex(last) :].splitlines()[1:]
     assert all(one.startswith("%") or not one.strip() for one in outside)
     assert "% preset:" in table
+
+
+def test_runs_of_different_queries_do_not_share_a_number(assay, files, tmp_path):
+    """Means of fewer queries must not stand under the number of the first run."""
+    (tmp_path / "half").write_text("d_0 Q0 d_0 1 3 t\n")
+    line = ("-r", "qrels", "--missing", "skip", "-m", "P@1")
+    for runs in (("run", "half"), ("half", "run")):
+        latex = assay("eval", *runs, *line, "--format", "latex").out
+        assert r"\caption{Means over 1 to 2 queries.}" in latex
+        assert "n = 1 to 2 queries." in latex
+    alone = assay("eval", "half", *line, "--format", "latex").out
+    assert r"\caption{Means over 1 query.}" in alone

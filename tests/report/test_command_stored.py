@@ -164,7 +164,11 @@ def test_what_may_be_a_file_and_a_run_is_asked_about(assay, demo):
         ((6,), 2, "Run 6 ('bare') has no per-query values"),
         (("run:odd",), 2, "identified by its number"),
         ((1, "dense.run"), 2, "files need judgments"),
-        (("dense.run", "-r", "qrels.txt", "--store", "assay.db"), 2, "--store requires stored runs"),
+        (
+            ("dense.run", "-r", "qrels.txt", "--store", "assay.db"),
+            2,
+            "--store requires stored runs",
+        ),
         ((1, "--tag", "d"), 2, "chooses stored runs"),
         (("--tag", "none"), 2, "no matching finished run"),
         ((1, "-m", "P@5"), 2, "P@5 was not stored; these were: nDCG@10"),

@@ -169,11 +169,15 @@ class _Evaluation:
 
         if self.per_query or self.by is not None:
             return self.page()
-        table, n = self.table(), len(self.records[0].scored().query_ids)
-        note = f"n = {n:,} judged queries. No differences were tested."
+        # What stands behind a mean differs: by the run where missing queries are left out.
+        means = [run.scored().mean() for run in self.records]
+        sizes = sorted({each.n for mean in means for each in mean.counts.values()})
+        n = " to ".join(f"{size:,}" for size in dict.fromkeys((sizes[0], sizes[-1])))
+        n += " query" if sizes == [1] else " queries"
+        table, note = self.table(), f"n = {n}. No differences were tested."
         table = replace(
             table,
-            caption=f"Means over {n:,} queries{', in percent' if self.percent else ''}.",
+            caption=f"Means over {n}{', in percent' if self.percent else ''}.",
             label="tab:eval",
             notes=tuple(filter(None, (note, table.note))),
         )
