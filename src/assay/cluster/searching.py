@@ -111,7 +111,7 @@ class VectorTask(ListTask):
                 )
                 return lists_of(ranking, piece.first, content.ids)
             parts = cut(len(queries), -(-len(queries) // self.parts))
-            found: dict[int, Lists] = {}
+            by_part: dict[int, Lists] = {}
             for number in np.roll(np.arange(len(parts)), -shard).tolist():
                 start, stop = parts[number]
                 key = block * self.parts + number
@@ -133,8 +133,8 @@ class VectorTask(ListTask):
                 )
                 lists = lists_of(ranking, piece.first, content.ids)
                 remember_scores(self.job, key, piece.first, lists, self.k, self.parts)
-                found[number] = lists
-        return join_blocks([found[number] for number in range(len(parts))])
+                by_part[number] = lists
+        return join_blocks([by_part[number] for number in range(len(parts))])
 
 
 @dataclass(frozen=True)
