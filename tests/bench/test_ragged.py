@@ -336,6 +336,13 @@ def test_fusion_and_second_stage(tmp_path):
         run_bench(COLLECTION, ["bm25"], reranks=["bm25>maxsim:nothing"])
 
 
+def test_a_side_that_is_not_there_is_named(tmp_path):
+    """Tokens of the other side are not taken for dense vectors, of which there were too many."""
+    save_tokens(tmp_path, ids=False)
+    with pytest.raises(StorageError, match=r"gone\.npz"):
+        run_bench(COLLECTION, [f"t=npy:{tmp_path}/docs.npz,{tmp_path}/gone.npz"])
+
+
 @pytest.mark.parametrize(
     ("second", "error", "words"),
     [

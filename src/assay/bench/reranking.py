@@ -26,7 +26,6 @@ from assay.errors import InputError, UsageError
 from assay.models import EncoderSettings, TextModel, text_model
 from assay.models.ragged import count_bytes
 from assay.models.rerankers import PairScores, Reranker
-from assay.models.specs import vector_kind
 from assay.search.engine import score_pairs
 
 _DEPTH: Final = 100
@@ -59,8 +58,7 @@ def open_tokens(plan: Rerank, settings: EncoderSettings, options: SearchOptions)
     spec = plan.reranker.removeprefix("maxsim:")
     where: Any = {"cache": options.cache, "device": options.device}
     model = text_model(spec, settings=settings, warm_up=True, ragged=True, **where)
-    is_absent = spec.startswith("npy:") and vector_kind(spec) is None  # reading says what is not
-    check_tokens(plan, None if is_absent else model.kind)
+    check_tokens(plan, model.kind)
     return TokenReranker(model)
 
 

@@ -24,7 +24,7 @@ from assay.core.mismatches import describe_near
 from assay.errors import IdError, MismatchError, UsageError
 from assay.io.arrays import NpyRows, read_vectors
 from assay.io.mapped import WatchedFile, steady_files
-from assay.io.streams import split_array
+from assay.io.streams import missing_file, split_array
 from assay.models import encoding
 from assay.models.encoding import Encoded, EncoderRequest, Progress, TextModel, weights_of
 from assay.models.ragged import NAMES, VectorKind, have_numbers, refuse_settings, take_rows
@@ -80,6 +80,9 @@ class PrecomputedModel(TextModel):
         for name in ("max_length", "base_url"):
             settings.refuse(name, "npy:", _WHY)
         self.spec, self.settings, self.repeatable = spec, settings, True
+        for path in (split_array(file)[0] for file in files):
+            if not os.path.exists(path):  # what the other holds would be taken for dense vectors
+                raise missing_file(path)
         self.kind = kind_of_spec(spec) or "dense"
         refuse_settings(self.kind, settings, "npy:")
         if self.kind != "dense" and files[0] == files[1]:
