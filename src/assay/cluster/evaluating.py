@@ -24,6 +24,7 @@ from assay.core.ids import Ids, IntegerIds
 from assay.core.judgments import Judgments, Labels, Qrels
 from assay.core.mismatches import CUT_BY_ROW, check_match
 from assay.core.ranking import Ranking
+from assay.core.text import bracket
 from assay.errors import MismatchError, UsageError
 from assay.io.arrays import open_rows
 from assay.io.formats import as_judgments
@@ -329,7 +330,7 @@ class SampledRecall:
     def __repr__(self) -> str:
         """Show estimate, interval and sizes."""
         sizes = f"{len(self.values)} of {self.n_queries} queries, seed {self.seed}"
-        ends = f"[{self.low:.4f}, {self.high:.4f}]"
+        ends = bracket(self.low, self.high)
         return f"SampledRecall(R@{self.k} {self.estimate:.4f} {ends}, {sizes})"
 
 

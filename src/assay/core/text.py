@@ -47,6 +47,26 @@ def fixed(value: float, *, sign: bool = False) -> str:
     return f"{value:+.1e}" if sign and value else f"{value:.1e}" if value else "0.0000"
 
 
+def bracket(low: float | None, high: float | None, *, sign: bool = False) -> str | None:
+    """Return the ends of an interval as `[0.1234, 0.5678]`; None where there are none.
+
+    >>> bracket(0.25, 0.75), bracket(None, None)
+    ('[0.2500, 0.7500]', None)
+    """
+    if low is None or high is None or math.isnan(low):
+        return None
+    return f"[{fixed(low, sign=sign)}, {fixed(high, sign=sign)}]"
+
+
+def interval_heading(level: float) -> str:
+    """Return the heading of a column of intervals of this confidence level.
+
+    >>> interval_heading(0.95)
+    '95 % CI'
+    """
+    return f"{100 * level:g} % CI"
+
+
 def rounded_up(value: float) -> str:
     """Return at least three digits, never less than the number.
 

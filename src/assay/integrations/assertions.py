@@ -11,7 +11,7 @@ from assay.comparison.alignment import answered_queries, cluster_settings
 from assay.comparison.compare import Comparison, compare
 from assay.comparison.gate import Condition, worse_than_baseline
 from assay.core.checks import is_real, name_few
-from assay.core.text import signed
+from assay.core.text import bracket, signed
 from assay.errors import FormatError, MismatchError, UsageError
 from assay.measures import Measure, parse
 from assay.plugins import find_hook
@@ -117,9 +117,9 @@ def assert_at_least(
     aggregate = aggregates_of(only_measures(values, [parsed]))[0]
     mean = float("nan") if aggregate.value is None else aggregate.value
     if Condition(parsed, "<", limit).fails(mean, float("nan")):
-        ends = "" if aggregate.low is None else f" [{aggregate.low:.4f}, {aggregate.high:.4f}]"
+        ends = bracket(aggregate.low, aggregate.high) or "no interval"
         raise AssertionError(
-            f"{parsed} is {mean:.4f}{ends} over n = {aggregate.n} queries, below {limit:g}"
+            f"{parsed} is {mean:.4f} {ends} over n = {aggregate.n} queries, below {limit:g}"
         )
 
 

@@ -20,7 +20,7 @@ from assay.cli.options import add_options, in_input, in_machines, in_measures, i
 from assay.cli.progress import reserve_stdout
 from assay.cli.settings import argument
 from assay.core.on_demand import OnDemand
-from assay.core.text import fixed
+from assay.core.text import bracket
 from assay.errors import AssayError, UsageError, need
 from assay.judging.plugin import AIMS, METHODS, PLUGIN
 from assay.judging.plugin import QUERY_KINDS as KINDS
@@ -523,9 +523,9 @@ def report_sections(records: Sequence[Any]) -> list[tuple[str, Any]]:
         parts.append((f"{record.name}: verdict from labels", "\n".join(lines)))
         rows = []
         for each in record.aggregates:
-            ends = None if each.low is None else f"[{fixed(each.low)}, {fixed(each.high)}]"
+            ends = Cell(bracket(each.low, each.high), "figure")
             cells = (each.measure, each.subset, Cell(each.value, "fraction"))
-            rows.append((*cells, Cell(ends, "figure"), Cell(each.level, "figure")))
+            rows.append((*cells, ends, Cell(each.level, "figure")))
         table = table_of(("measure", "of", "estimate", "interval", "level"), rows)
         parts.append((f"{record.name}: numbers from labels", table))
     return parts

@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 
 from assay.arrays import Floats
+from assay.core.text import bracket
 from assay.tables.html import Markup, html_text, tag
 from assay.tables.svg import COLOURS, Scale, circle, line, percent, rect, svg_text
 
@@ -385,7 +386,7 @@ def _cost_mark(
     ends, words = "", f"{p.value:.4f}"
     if p.low is not None and p.high is not None:
         ends = line(at[0], percent(100 - y.at(p.low)), at[0], percent(100 - y.at(p.high)))
-        words += f" [{p.low:.4f}, {p.high:.4f}]"
+        words += f" {bracket(p.low, p.high)}"
     away = -9 if side == "end" else 9
     label = svg_text(*at, _brief(p.name), class_=side, dx=away, dy="-.35em") if side else ""
     tip = tag("title", html_text(f"{p.name}: {words}, {write(p.cost)}"))

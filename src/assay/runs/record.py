@@ -15,7 +15,7 @@ import numpy as np
 from assay.arrays import or_none
 from assay.core import checks
 from assay.core.on_demand import OnDemand
-from assay.core.text import did_you_mean, mask_secrets
+from assay.core.text import did_you_mean, interval_heading, mask_secrets
 from assay.errors import MeasureError, UsageError
 from assay.io.fingerprints import fingerprints
 from assay.io.streams import as_typed, split_array
@@ -363,7 +363,7 @@ def measure_table(record: RunRecord, percent: bool) -> Table:
         words = (mean.average if aggregate == "mean" else aggregate, mean.counts[name])
         front = (Cell(name), Cell(value, kind))
         rows.append((*front, *cells, Cell(words[0]), Cell(describe_counts(words[1]))))
-    heading = (f"{100 * CONFIDENCE:g} % CI",) if ends else ()
+    heading = (interval_heading(CONFIDENCE),) if ends else ()
     columns = ("measure", "value", *heading, *(key for key, _ in extra), "average", "queries")
     return Table(columns, tuple(rows))
 

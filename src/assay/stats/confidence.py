@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from assay.arrays import Floats, exp, from_grid, log, or_none, stream_key, to_grid
 from assay.core.checks import as_list, check_choice, check_lengths
-from assay.core.text import fixed
+from assay.core.text import bracket, interval_heading
 from assay.errors import UsageError, ValueRangeError
 from assay.native import kernels
 from assay.stats import bounded, samples
@@ -93,9 +93,7 @@ class Interval:
         >>> Interval(0.5, 0.25, 0.75, 0.95, "t", 9).text(sign=True)
         '[+0.2500, +0.7500]'
         """
-        if math.isnan(self.low):
-            return None
-        return f"[{fixed(self.low, sign=sign)}, {fixed(self.high, sign=sign)}]"
+        return bracket(self.low, self.high, sign=sign)
 
     def cell(self, *, sign: bool = False) -> Cell:
         """Return the ends as a cell of a table."""
@@ -120,7 +118,7 @@ class Interval:
         >>> Interval.heading()
         '95 % CI'
         """
-        return f"{100 * level:g} % CI"
+        return interval_heading(level)
 
     def to_dict(self, name: str = "estimate") -> dict[str, float | None]:
         """Return estimate (under this name) and ends as plain data; undefined numbers are None."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from assay.arrays import Floats, Ints
 from assay.core.ids import Ids
-from assay.core.text import printable
+from assay.core.text import bracket, printable
 from assay.report.svg import interval_strip
 from assay.stats import Interval
 from assay.store import Aggregate, Run
@@ -91,9 +91,7 @@ def ci_column(
 
     def ends(row: Row) -> Cell:
         of_row = mean(row)
-        if of_row is None or of_row.low is None:
-            return Cell(None, "figure")
-        return Cell(f"[{of_row.low:.4f}, {of_row.high:.4f}]", "figure")
+        return Cell(bracket(of_row.low, of_row.high) if of_row else None, "figure")
 
     return ListColumn(Interval.heading(level), ends)
 

@@ -13,6 +13,7 @@ import numpy as np
 from starlette.exceptions import HTTPException
 
 from assay.arrays import or_none
+from assay.core.text import bracket
 from assay.errors import AssayError, UsageError
 from assay.report.svg import histogram
 from assay.report.tables import plugin_parts
@@ -181,7 +182,7 @@ def _verdict(run: Run, measure: str) -> tuple[str, str]:
     if run.status != "finished" or mean is None or mean.value is None:
         return "", ""
     level = Interval.heading(mean.level or 0.95)
-    ends = [] if mean.low is None else [f"{level} [{mean.low:.4f}, {mean.high:.4f}]"]
+    ends = [] if mean.low is None else [f"{level} {bracket(mean.low, mean.high)}"]
     chance = [] if mean.chance is None else [f"a random order reaches {mean.chance:.4f}"]
     return f"{run.name} scores {mean.value:.4f} on {mean.measure}", " · ".join([*ends, *chance])
 
