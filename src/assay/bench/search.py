@@ -278,7 +278,7 @@ class ModelSearch:
 
     @property
     def kind(self) -> ragged.VectorKind:
-        """What the model makes of a text: one vector, token vectors or sparse ones."""
+        """Return the kind of vectors: one for a text, its tokens, or sparse weights."""
         kind: ragged.VectorKind = getattr(self._maker, "kind", "dense")
         return kind
 

@@ -72,7 +72,7 @@ class ScoreKind:
 
 @dataclass(frozen=True, eq=False)
 class Confidence:
-    """What the scores of each sample say of themselves, and the true class; −1 means none.
+    """Scores of each sample in a few numbers, with its true class; −1 means none.
 
     `probability` is the softmax of the top class, `score` its raw score, `margin` what it has over
     the second, `energy` the log of the sum of all exponentials; a signal that the `kind` of scores
