@@ -136,7 +136,7 @@ def test_what_is_left_over_beside_an_axis_is_never_more_than_stated(columns, qua
 
 @pytest.mark.parametrize("columns", [5, 64])
 def test_no_product_beside_an_axis_is_off_by_more_than_the_bound(columns, quantiser):
-    """As docs/search.md states it: the bound of what is left, and a share of the lengths."""
+    """As docs/exactness.md states it: the bound of what is left, and a share of the lengths."""
     rows = rows_of_all_kinds(columns)
     coarse = coarsen(load(quantiser), rows, an_axis(columns), 1)
     assert np.abs(coarse.lean).max() > 0

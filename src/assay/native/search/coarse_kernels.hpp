@@ -1,5 +1,5 @@
 // The kernels of the coarse search, one set for each kind of vector instructions: it finds by
-// numbers of 8 bits, or of 16. Plain data only, as in kernels.hpp. docs/search.md proves the bounds.
+// numbers of 8 bits, or of 16. Plain data only, as in kernels.hpp. docs/exactness.md proves the bounds.
 #pragma once
 
 #include <cstddef>

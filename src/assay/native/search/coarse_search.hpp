@@ -1,5 +1,5 @@
 // Coarse search: candidates are found by products of 8 or 16 bits, whose certified bound adds to that of the
-// float32 product, then scored again in float32, and decided as ever. docs/search.md proves it.
+// float32 product, then scored again in float32, and decided as ever. docs/exactness.md proves it.
 #pragma once
 
 #include <functional>

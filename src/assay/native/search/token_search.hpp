@@ -1,6 +1,6 @@
 // MaxSim: the score of a query with a document is the sum, over the query's tokens, of the largest product with a token of
-// the document. `find_tokens` computes it from 8 bits, with what bounds its error; `score_tokens` exactly. docs/search.md
-// proves the bound.
+// the document. `find_tokens` computes it from 8 bits, with what bounds its error; `score_tokens` exactly.
+// docs/exactness.md proves the bound.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@ Documents in 8 bits find candidates in less time than the float32 product. What 
 that all rows share is taken off each row and kept as one number. The rest is rotated (random signs,
 then blocks of a Hadamard matrix) and rounded to multiples of a step of its own. The norm of what
 rounding left over bounds what any product can be off, so that no document is lost: the proof is in
-docs/search.md.
+docs/exactness.md.
 """
 
 from __future__ import annotations

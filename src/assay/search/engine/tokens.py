@@ -6,7 +6,7 @@ largest are summed one after the other in the order of the query's tokens.
 
 Find: 8-bit tokens give every score with a bound on its error. A document can be among the best k
 only if its score and bound together reach the k-th best of score less bound. Decide: these few are
-scored canonically. docs/search.md proves the bound.
+scored canonically. docs/exactness.md proves the bound.
 """
 
 from __future__ import annotations
