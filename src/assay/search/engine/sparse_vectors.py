@@ -164,7 +164,7 @@ def is_sparse(vectors: Any) -> bool:
 
 
 def read_sparse(vectors: Any, what: str = "vectors") -> SparseVectors:
-    """Read sparse vectors from whatever holds them.
+    """Read sparse vectors from a matrix, dictionaries or a file.
 
     Args:
         vectors: `SparseVectors`, a matrix of scipy.sparse, rows of {term: weight}, the path of a

@@ -170,7 +170,7 @@ def is_tokens(vectors: Any) -> bool:
 
 
 def read_tokens(vectors: Any, what: str = "vectors") -> TokenVectors:
-    """Read token vectors from whatever holds them.
+    """Read token vectors from arrays or a file.
 
     Args:
         vectors: `TokenVectors`; a list of arrays, tokens × columns, one for each text, as
