@@ -120,7 +120,7 @@ def run_bench(
     doc_fields: Fields | None = None,
     store: str | None = None,
 ) -> BenchResult:
-    """Run models on a collection, ask other systems, and judge what they retrieve.
+    """Run models and other systems on a collection, and score their results.
 
     Args:
         collection: Documents, queries and judgments, as `load_collection` returns them.

@@ -75,7 +75,7 @@ def evaluate_codes(
     allow_mismatch: bool = False,
     progress: CodesProgress | None = None,
 ) -> CodesReport:
-    """Return what shorter vectors lose, against the float ranking and against `qrels` or `labels`.
+    """Measure what shorter vectors lose against the float ranking and against judgments.
 
     Args:
         docs: Vectors of the documents: an array, or a .npy file.

@@ -1,3 +1,3 @@
-"""Cosine and Hamming neighbours, recall and nDCG of index lists (document 002's names)."""
+"""Cosine and Hamming neighbours, recall and nDCG, by the names of a guide to binary codes."""
 
 from assay.codes.compat import *  # noqa: F403

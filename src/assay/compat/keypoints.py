@@ -1,3 +1,3 @@
-"""Metrics of a keypoint experiment (document 003's names)."""
+"""Metrics of a keypoint experiment, by the names of a guide."""
 
 from assay.vision.compat import *  # noqa: F403

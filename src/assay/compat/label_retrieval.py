@@ -1,3 +1,3 @@
-"""Instance and prototype retrieval between sensors and texts (document 000's names)."""
+"""Instance and prototype retrieval between sensors and texts, by the names of a guide."""
 
 from assay.crossmodal.compat import *  # noqa: F403

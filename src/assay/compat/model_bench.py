@@ -1,3 +1,3 @@
-"""Top-k and recall of two embedding models (document 004's names)."""
+"""Top-k and recall of two embedding models, by the names of a guide."""
 
 from assay.bench.compat import *  # noqa: F403

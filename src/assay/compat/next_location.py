@@ -1,3 +1,3 @@
-"""Sums, percentages and JSON of next-location prediction (document 001's names)."""
+"""Sums, percentages and JSON of next-location prediction, by the names of a guide."""
 
 from assay.prediction.compat import *  # noqa: F403

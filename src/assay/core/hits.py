@@ -180,7 +180,7 @@ def judge(
     conventions: str | Conventions | None = None,
     allow_mismatch: bool = False,
 ) -> Hits:
-    """Find where the judged documents of each query landed in its ranking.
+    """Join a ranking with judgments: at which ranks are the judged documents?
 
     Args:
         ranking: The ranked documents of each query.
@@ -536,7 +536,7 @@ def judge_ranks(
     has_target: Sequence[bool] | NDArray[np.bool_] | None = None,
     query_ids: Iterable[object] | None = None,
 ) -> Hits:
-    """Make hits from the rank of one target per query, without any list.
+    """Return hits from the rank of one target per query.
 
     Documents have no ids here that could break ties: the scores say `tiebreak:index`.
 

@@ -466,7 +466,7 @@ class ConfidenceResult(Shown):
 
     @property
     def remarks(self) -> Iterator[str]:
-        """What a reader of the numbers should know, a line each."""
+        """Return the warnings."""
         yield from self.kind.remarks
         if self.calibration is not None and np.isinf(self.calibration.nll.estimate):
             yield f"the NLL is infinite: {self.calibration.nll.note}"

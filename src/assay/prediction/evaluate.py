@@ -403,7 +403,7 @@ class DistanceResult:
 
     @property
     def remarks(self) -> Iterator[str]:
-        """What a reader of the numbers should know, a line each."""
+        """Return the warnings."""
         if self.absent:
             places = checks.name_few(self.absent)
             yield (

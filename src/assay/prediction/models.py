@@ -192,7 +192,7 @@ class ModelResults(Shown):
 
     @property
     def remarks(self) -> Iterator[str]:
-        """What a reader of the numbers should know, a line each."""
+        """Return the warnings."""
         yield from self.notes
         for _, name, _, result in self._seeds:
             yield from (f"{name}: {remark}" for remark in result.remarks)

@@ -201,7 +201,7 @@ class PredictionResult(Shown):
 
     @property
     def remarks(self) -> Iterator[str]:
-        """What a reader of the numbers should know, a line each."""
+        """Return the warnings."""
         yield from self.scores.remarks
         for name, words in _REMARKS.items():
             if count := getattr(self, name):

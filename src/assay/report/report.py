@@ -187,7 +187,7 @@ def make_report(
     date: str = "",
     **settings: Any,
 ) -> Report:
-    """Compare runs as `assay.compare` does, and gather what a report shows.
+    """Compare runs and return a report of them.
 
     Args:
         runs: Records, or scores by name.

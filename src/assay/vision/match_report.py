@@ -261,7 +261,7 @@ class MatchingReport(Shown):
 
     @property
     def remarks(self) -> list[str]:
-        """What a reader of the numbers should know, a line each."""
+        """Return the warnings."""
         return [
             f"FAILED {name} {failure.scene} {failure.pair}: {failure.reason}"
             for name, failure in self.failures

@@ -590,7 +590,7 @@ class PatchReport(Shown):
 
     @property
     def remarks(self) -> list[str]:
-        """What a reader of the numbers should know, a line each."""
+        """Return the warnings."""
         size = {item.name: item.cost.row_bytes for item in self.results}
         lines = ["bytes per descriptor: " + ", ".join(f"{a} {b}" for a, b in size.items())]
         for item in self.protocols[:1]:

@@ -490,7 +490,7 @@ class ExperimentReport(Shown):
 
     @cached_property
     def remarks(self) -> list[str]:
-        """What a reader of the numbers should know, a line each."""
+        """Return the warnings."""
         experiment = self.found
         lines = [f"scenes evaluated: {experiment.n_computed}, reused: {experiment.n_reused}"]
         lines += experiment.notes[:_MOST_NOTES]

@@ -456,7 +456,7 @@ def target_ranks_from_scores(
     engine: Engine | None = None,
     progress: Progress | None = None,
 ) -> TargetRanks:
-    """Count for each row of scores where its target column stands; higher scores come first.
+    """Return the rank of the target column in each row of scores; higher is better.
 
     −Inf marks a class that was masked out: it ranks after every number and ties with the other
     −Inf of its row, also at a target.
