@@ -155,6 +155,13 @@ def test_a_range_keeps_its_dash_and_a_row_below_another_is_indented():
     assert r"\quad 95 \% CI & 39.6--52.2 & $-$0.5 \\" in as_latex(Table(("run", "AP", "d"), rows))
 
 
+@pytest.mark.parametrize(("value", "size"), [("0.5", "small"), ("44.31±3.96±1", "scriptsize")])
+def test_the_type_of_wide_rows_is_small_enough(value, size):
+    row = tuple(Cell(value, "figure") for _ in range(7))
+    table = Table(tuple("abcdefg"), (row,), caption="Means.", label="tab:a")
+    assert rf"\{size}\setlength".replace("\\", "\") in as_latex(table)
+
+
 def test_models_of_result_files_are_marked_by_welch(files, monkeypatch):
     monkeypatch.chdir(files)
     results = {"low": ["low1.json", "low2.json", "low3.json"], "high": []}

@@ -648,7 +648,7 @@ class PatchReport(Shown):
         patches = self.results[0].result.n_queries
         caption = f"Descriptors of {patches:,} patches."
         table = report.paper_of(first, columns, caption=caption, label="tab:patches")
-        return paper_page(table, self.page(), self.tables())
+        return paper_page(table, self.page(), self.tables()[1:])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
