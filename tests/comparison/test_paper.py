@@ -159,7 +159,7 @@ def test_a_range_keeps_its_dash_and_a_row_below_another_is_indented():
 def test_the_type_of_wide_rows_is_small_enough(value, size):
     row = tuple(Cell(value, "figure") for _ in range(7))
     table = Table(tuple("abcdefg"), (row,), caption="Means.", label="tab:a")
-    assert rf"\{size}\setlength".replace("\\", "\") in as_latex(table)
+    assert f"\\{size}\\setlength" in as_latex(table)
 
 
 def test_models_of_result_files_are_marked_by_welch(files, monkeypatch):
