@@ -53,6 +53,23 @@ def test_several_runs_make_one_table(assay):
     assert rows == [["run", "RR", "num_rel_ret"], ["run", "0.7500", "3"], ["other", "1.0000", "3"]]
 
 
+def test_means_of_several_runs_have_their_intervals_below(assay, folder):
+    (folder / "qrels.txt").write_text("".join(f"q{i} 0 d 1\n" for i in range(6)))
+    hits = {"a": [1, 0, 1, 1, 0, 1], "b": [1, 1, 1, 1, 1, 1]}
+    for name, found in hits.items():
+        lines = (f"q{i} Q0 {'d' if hit else 'x'} 1 1 t\n" for i, hit in enumerate(found))
+        (folder / f"{name}.txt").write_text("".join(lines))
+    command = ("eval", "a.txt", "b.txt", "-r", "qrels.txt", "-m", "num_ret,P@1")
+    a, b = (interval(found, bounds=(0, 1)) for found in hits.values())
+    rows = [line.split() for line in assay(*command).out.splitlines()[3:7]]
+    heading = ["95", "%", "CI", "–"]
+    assert rows[1] == [*heading, f"{a.low:.3f}–{a.high:.3f}"]
+    assert rows[3] == [*heading, f"{b.low:.3f}–1.000"]
+    percent = assay(*command, "--percent").out.splitlines()[4]
+    assert percent.split()[-1] == f"{100 * a.low:.1f}–{100 * a.high:.1f}"
+    assert "CI" not in assay(*command, "--format", "csv").out
+
+
 def test_default_group(assay):
     text = assay("eval", "run.txt", "-r", "qrels.txt", "--format", "csv").out
     assert text.splitlines()[0] == "run,nDCG@10,AP,RR,P@10,R@100,signature"

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from assay import compare
+from assay.cli.main import main
 from assay.comparison.paper import paper_table
 from assay.io.demo_collection import write_files
-from assay.tables.table import BOLD
+from assay.prediction import import_results
+from assay.tables.table import BOLD, Cell, Table, as_latex
 from tests.comparison.made_scores import made_scores
 
 HOSTILE = "a_b & \\input{x} % $^{#}~ [y"
@@ -98,3 +102,78 @@ def test_the_table_of_the_command_is_that_of_python(assay, tmp_path, monkeypatch
     found = compare(paths, "qrels.txt", ["nDCG@10", "AP"], baseline=baseline)
     assert answer.out == f"{found.to_latex()}\n"
     assert answer.out.count(r"\begin{table}") == 1
+
+
+PAPERS = {
+    "eval": "eval dense.run lexical.run -r qrels.txt",
+    "tasks": "tasks values.csv",
+    "one model": "predict logits.npy --targets labels.npy",
+    "models": "predict a=a1.npz a=a2.npz a=a3.npz b=b1.npz b=b2.npz b=b3.npz",
+    "users": "predict predictions.tsv --candidates top10 --candidates top10_wot --users user_id",
+    "result files": "predict "
+    + " ".join(f"--results {m}={m}{i}.json" for m in ("mhsa", "lstm") for i in "123"),
+    "modalities": "crossmodal --modality image=sensor.npy --modality text=text.npy "
+    "--labels labels.npy",
+    "codes": "codes --embeddings docs.npy --queries queries.npy --bits 64 --k 10",
+    "descriptors": "descriptors run experiment.yaml",
+    "patches": "descriptors patches descriptors/sift descriptors/orb --split full",
+    "one folder of patches": "descriptors patches descriptors/sift",
+    "matching": "descriptors match experiment.yaml",
+}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("papers")
+    assert main(["demo", "--files", str(folder)]) == 0
+    return folder
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_every_room_gives_one_table_for_a_paper(assay, files, monkeypatch, name):
+    if "descriptors" in name or "matching" in name:
+        pytest.importorskip("cv2")
+    monkeypatch.chdir(files)
+    text = assay(*PAPERS[name].split(), "--format", "latex").out
+    assert text.startswith(
+        "% Needs \\usepackage{booktabs}.\n\n\\begin{table}[t]\n\\centering\n\\caption{"
+    )
+    assert (
+        text.count(r"\begin{table}")
+        == text.count(r"\end{table}")
+        == text.count(r"\label{tab:")
+        == 1
+    )
+    assert r"\footnotesize" in text
+    columns = re.search(r"\\begin\{tabular\}\{(.*)\}\n", text)[1]
+    assert {len(row) for row in cells(text)} == {len(columns.replace("@{}", ""))}
+    assert "-$-$" not in text
+
+
+def test_a_range_keeps_its_dash_and_a_row_below_another_is_indented():
+    rows = ((Cell("  95 % CI"), Cell("39.6–52.2", "figure"), Cell("-0.5", "figure")),)
+    assert r"\quad 95 \% CI & 39.6--52.2 & $-$0.5 \\" in as_latex(Table(("run", "AP", "d"), rows))
+
+
+@pytest.mark.parametrize(("value", "size"), [("0.5", "small"), ("44.31±3.96±1", "scriptsize")])
+def test_the_type_of_wide_rows_is_small_enough(value, size):
+    row = tuple(Cell(value, "figure") for _ in range(7))
+    table = Table(tuple("abcdefg"), (row,), caption="Means.", label="tab:a")
+    assert f"\\{size}\\setlength" in as_latex(table)
+
+
+def test_models_of_result_files_are_marked_by_welch(files, monkeypatch):
+    monkeypatch.chdir(files)
+    results = {"low": ["low1.json", "low2.json", "low3.json"], "high": []}
+    results["high"] = [name.replace("low", "high") for name in results["low"]]
+    for start, names in zip((20, 60), results.values(), strict=True):
+        for step, name in enumerate(names):
+            Path(name).write_text(json.dumps({"acc@1": start + step, "total": 100}), "utf-8")
+    imported = import_results(results)
+    table = imported.paper()[1]
+    assert [[cell.text for cell in row] for row in table.rows] == [
+        ["1", "low", "21.00±1.00"],
+        ["2", "high", "61.00±1.00"],
+    ]
+    assert [row[2].marks for row in table.rows] == ["", "1"]
+    assert imported.seeds().welch[0].test.p < 0.05

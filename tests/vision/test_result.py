@@ -21,6 +21,7 @@ from assay.vision import (
     wide_row,
 )
 from assay.vision.ranks import hamming_target_ranks, largest_distance, pair_distances, row_distances
+from assay.vision.report import category_table, leaders_of
 
 from .samples import distances, random_pair, some_pairs, sorted_ap
 
@@ -297,6 +298,26 @@ def test_a_forced_comparison_is_of_scene_means() -> None:
     found = compare_descriptors([good, bad], force=True)
     assert found.pairs[0].winner == "good"
     assert found.pairs[0].effect.n == 9
+
+
+def test_bold_are_all_that_a_test_does_not_show_to_be_worse() -> None:
+    rng = np.random.default_rng(1)
+    ranks = [rng.integers(1, 5, 30) for _ in range(9)]
+    moves = {"good": [0] * 9, "like": [1, 0] * 4 + [0], "bad": [4] * 9}
+    results = {}
+    for name, moved in moves.items():
+        pairs = zip(ranks, moved, "abcdefghi", strict=True)
+        results[name] = DescriptorResult.of(
+            name, [_ranked(*(rank + by), scene=scene) for rank, by, scene in pairs]
+        )
+    leaders = leaders_of(compare_descriptors([results["good"], results["bad"]], force=True))
+    assert leaders == {"good"}
+    assert leaders_of(None) == frozenset()
+    like = leaders_of(compare_descriptors([results["good"], results["like"]], force=True))
+    assert like == {"good", "like"}
+    rows = [row for result in results.values() for row in summarize(result, resamples=500)]
+    assert [row[6].best for row in category_table(rows).rows] == [True, False, False]
+    assert [row[6].best for row in category_table(rows, like).rows] == [True, True, False]
 
 
 def test_results_of_other_queries_are_not_compared_unless_forced() -> None:

@@ -154,7 +154,7 @@ class _Evaluation:
             return tables.group_table(self.records, self.by, self.percent)
         if len(self.records) == 1 and self.brief:
             return tables.measure_table(self.records[0], self.percent)
-        return tables.run_table(self.records, self.percent)
+        return tables.run_table(self.records, self.percent, brief=self.brief)
 
     def page(self) -> Page:
         from assay.runs.record import title

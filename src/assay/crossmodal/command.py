@@ -363,7 +363,8 @@ def _emit_tables(result: CrossmodalResult, layout: str, file: str | None) -> Non
     if layout == "text" and file is None:
         title = "95 % intervals over queries; micro: mean over queries, macro: mean over labels"
     # Without `table`, CSV has all tables.
-    methods = {name: getattr(result, name) for name in ("signature", "screen", "tables", "to_dict")}
+    names = ("signature", "screen", "tables", "paper", "to_dict")
+    methods = {name: getattr(result, name) for name in names}
     shape = SimpleNamespace(page=lambda: [Words(title, "verdict"), *result.page()[1:]], **methods)
     output.emit(shape, layout, file, remarks=result.remarks)
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Floats, Ints, numbers_or_none, or_none
+from assay.comparison.paper import paper_page
 from assay.core.hits import Hits
 from assay.core.ids import Ids
 from assay.crossmodal import tables
@@ -516,6 +517,18 @@ class CrossmodalResult(Shown, Mapping[str, Any]):
             title = f"{self.protocol}: {PROTOCOLS[self.protocol].about}"
             note = [Words(_PAPER_NOTE)]
         return [Words(title, "verdict"), *self.tables(), *note, Words(self.signature, "signature")]
+
+    def paper(self) -> Page:
+        """Return one table for a paper: directions × measures, with intervals and chance."""
+        table, note = tables.direction_table(self.directions), tables.CHANCE_NOTE
+        if self.protocol:
+            table, note = self.paper_table(), _PAPER_NOTE
+        elif self.zero_shot:
+            table, note = self.table(), "No differences were tested."
+        n = max(result.scores.n_queries for result in self.directions)
+        caption = f"Retrieval across modalities (n = {n:,} queries)."
+        table = replace(table, caption=caption, label="tab:crossmodal", notes=(note,))
+        return paper_page(table, self.page())
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""

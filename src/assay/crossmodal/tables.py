@@ -54,6 +54,22 @@ def screen_table(results: Sequence[DirectionResult]) -> Table:
     return replace(columns_of(table, range(0 if several else 1, 8)), n_optional=2)
 
 
+CHANCE_NOTE: Final = "Chance: a random order of the same items. No differences were tested."
+
+
+def direction_table(results: Sequence[DirectionResult]) -> Table:
+    """Return a row for each direction, with its intervals and chance below."""
+    several = len({result.level for result in results}) > 1
+    rows: list[tuple[Any, ...]] = []
+    for result in results:
+        name = f"{result.level}: {result.direction.name}" if several else result.direction.name
+        rows.append((name, *result.micro.values()))
+        spans = (span.cell() for span in result.intervals())
+        rows.append((f"  {Interval.heading()}", *spans))
+        rows.append(("  chance", *map(result.chance.mean().get, result.micro)))
+    return table_of(("direction", *results[0].micro), rows)
+
+
 def label_table(results: Sequence[DirectionResult]) -> Table:
     """Return counts and means of each direction and label."""
     names = list(dict.fromkeys(name for result in results for name in result.micro))

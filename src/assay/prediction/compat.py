@@ -10,7 +10,7 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,14 +18,16 @@ import numpy as np
 
 from assay import __version__
 from assay.arrays import Floats, Ints, as_array, log2, numbers_or_none
+from assay.comparison.paper import paper_page
 from assay.core import checks
 from assay.core.text import LARGEST_WHOLE, did_you_mean, finite_or_none
 from assay.errors import FormatError, InputError, MismatchError, UsageError, ValueRangeError
 from assay.io.plain_data import parse_json
 from assay.io.streams import FilePath, read_text
-from assay.prediction.result import SeedReport, compare_seed_means
+from assay.prediction.result import SeedReport, compare_seed_means, name_in_field
 from assay.search.engine.targets import ranks_and_best
-from assay.tables.table import Table, table_of
+from assay.stats.choices import CONFIDENCE
+from assay.tables.table import Cell, Page, Table, Words, table_of
 
 if TYPE_CHECKING:
     from assay.prediction.result import PredictionResult
@@ -35,6 +37,11 @@ __all__ += ["get_ndcg", "get_performance_dict", "import_results", "legacy_json",
 
 CUTS = (1, 3, 5, 10)
 SUMS = (*(f"correct@{k}" for k in CUTS), "rr", "ndcg", "total")
+
+_WELCH_NOTE: Final = (
+    "±: standard deviation over seeds. Superscripts: significantly better than the models with "
+    f"these numbers (Welch t-test over seeds, not corrected; level {100 - 100 * CONFIDENCE:g} %)."
+)
 
 
 def calculate_correct_total_prediction(logits: Any, true_y: Any) -> tuple[Floats, Ints, Ints]:
@@ -256,6 +263,33 @@ class ImportedResults:
         tables += [report.seed_table()] if any(row.n_seeds > 1 for row in report.rows) else []
         tables += [report.welch_table()] if report.welch else []
         return tables
+
+    def paper(self) -> Page:
+        """Return one table for a paper: models × measures in percent, with Welch's tests."""
+        report = self.seeds()
+        models = dict.fromkeys(row.model for row in report.rows)
+        numbers = {model: str(number) for number, model in enumerate(models, 1)}
+        beaten: dict[tuple[str, str], list[str]] = {}
+        for each in report.welch:
+            best, worst = (each.a, each.b) if each.difference > 0 else (each.b, each.a)
+            if each.test.p <= 1 - CONFIDENCE:
+                beaten.setdefault((best, each.measure), []).append(numbers[worst])
+        cells = {}
+        for row in report.rows:
+            key, spread = (row.model, row.measure), f"±{100 * row.sd:.2f}" * (row.n_seeds > 1)
+            marks = ",".join(beaten.get(key, ()))
+            cells[key] = Cell(f"{100 * row.mean:.2f}{spread}", "figure", marks=marks)
+        lines = [
+            (numbers[model], model, *(cells.get((model, name)) for name in self.measures))
+            for model in models
+        ]
+        table = replace(
+            table_of(("", "Model", *map(name_in_field, self.measures)), lines),
+            caption="Predicted classes, in percent.",
+            label="tab:predict",
+            notes=(_WELCH_NOTE,),
+        )
+        return paper_page(table, [Words(self.signature, "signature")])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -19,6 +19,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from assay.comparison.compare import Comparison
+from assay.comparison.paper import paper_page, paper_table
 from assay.comparison.verdict import verdict_words
 from assay.core import checks
 from assay.core.text import parse_whole
@@ -56,6 +57,7 @@ from assay.prediction.result import (
     field_table,
     group_table,
     mistake_table,
+    model_label,
     name_in_field,
     rank_table,
     summary_table,
@@ -64,7 +66,7 @@ from assay.runs.record import RunRecord
 from assay.scoring.scores import signature_of
 from assay.search.engine.workers import Progress
 from assay.tables.svg import Drawing
-from assay.tables.table import Page, Shown, Table, Words, as_csv, as_latex, as_markdown
+from assay.tables.table import Cell, Page, Shown, Table, Words, as_csv, as_latex, as_markdown
 
 # Makes a progress bar with a title; it gives None where nobody watches.
 ProgressBar = Callable[[str], AbstractContextManager[Progress | None]]
@@ -225,6 +227,22 @@ class ModelResults(Shown):
         gate = [] if self.gate is None else self.gate.page()
         return [*page, *tables, *self.diagnostics.page(), *gate, Words(self.signature, "signature")]
 
+    def paper(self) -> Page:
+        """Return models × measures in percent as the table of a paper, then what was asked for."""
+        table, paired = self._field_table(), self._named_paired()
+        n = f"n = {self.firsts[0].confusion.n:,} samples"
+        notes: tuple[str, ...] = (f"{n}. No differences were tested.",)
+        if paired is not None:
+            tested = paper_table(paired)
+            labels = (model_label(*model) for model in self.models.items())
+            row_of = dict(zip(labels, tested.rows, strict=True))
+            table, notes = _mark(table, tested.columns, row_of), tested.notes
+        notes += ("±: standard deviation over seeds.",) if self._has_seeds else ()
+        caption = f"Predicted classes, in percent ({n})."
+        table = replace(table, caption=caption, label="tab:predict", notes=notes)
+        extra = [part for part in self._tables(whole=False) if "pair" not in part.columns]
+        return paper_page(table, self.page(), [*extra, *self.diagnostics.page()])
+
     def _named_paired(self) -> Comparison | None:
         """Return the comparison under the names of the field."""
         if self.paired is None:
@@ -303,6 +321,17 @@ class ModelResults(Shown):
             **({} if self.gate is None else self.gate.to_dict()),
             "remarks": list(self.remarks),
         }
+
+
+def _mark(table: Table, columns: Sequence[str], tested: Mapping[str, Sequence[Cell]]) -> Table:
+    """Add the letter of each model in front, and its superscripts behind the values."""
+    rows = []
+    for first, *cells in table.rows:
+        row = dict(zip(columns, tested.get(first.text, ()), strict=False))
+        marks = (row[name].marks if name in row else "" for name in table.columns[1:])
+        marked = (replace(cell, marks=each) for cell, each in zip(cells, marks, strict=True))
+        rows.append((row.get("", Cell("")), first, *marked))
+    return replace(table, columns=("", *table.columns), rows=tuple(rows))
 
 
 def evaluate_files(

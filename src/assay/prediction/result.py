@@ -388,7 +388,7 @@ def field_table(
         best = [paired is not None and _may_be_best(paired, name, model) for name in measures]
         values = ([mean[name] for mean in each] for name in measures)
         cells = map(_percent, values, best)
-        rows.append((Cell(model if len(seeds) == 1 else f"{model} ({len(seeds)} seeds)"), *cells))
+        rows.append((Cell(model_label(model, seeds)), *cells))
         if len(seeds) == 1:
             ends = seeds[0].intervals()
             below = (Cell(_ends_in_percent(ends.get(name)), "figure") for name in measures)
@@ -397,6 +397,11 @@ def field_table(
     for name, means in [*((result.name, result.means()) for result in baselines), *guesses]:
         rows.append((Cell(name), *(Cell(means.get(key), "percent") for key in measures)))
     return Table(("model (%)", *map(name_in_field, measures)), tuple(rows))
+
+
+def model_label(model: str, seeds: Sequence[PredictionResult]) -> str:
+    """Return the model's name, with the number of its seeds where there are several."""
+    return model if len(seeds) == 1 else f"{model} ({len(seeds)} seeds)"
 
 
 def name_in_field(measure: str) -> str:

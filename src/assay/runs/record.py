@@ -389,18 +389,30 @@ def mean_intervals(scores: Scores) -> dict[str, tuple[float, float]]:
     return {name: pair for name, pair in named if not math.isnan(pair[0])}
 
 
-def run_table(records: list[RunRecord], percent: bool) -> Table:
-    """Several runs: a row for each, the best value of each measure marked."""
+def run_table(records: list[RunRecord], percent: bool, *, brief: bool = False) -> Table:
+    """Return a row for each run, the best value of each measure marked.
+
+    In `brief`, with intervals below.
+    """
     means = [dict(record.scored().mean()) for record in records]
     best = _best(records[0].scored().measures, means)
     rows: list[tuple[Cell, ...]] = []
     for record, mean in zip(records, means, strict=True):
         rows.append((Cell(record.name), *_values(record, mean, percent, best)))
+        if brief and (ends := mean_intervals(record.scored())):
+            spans = (_span(ends.get(str(m)), percent) for m in record.scored().measures)
+            rows.append((Cell(f"  {interval_heading(CONFIDENCE)}"), *spans))
         for label, end in _bounds(record):
             rows.append((Cell(f"{record.name}, {label} judgments"), *_values(record, end, percent)))
     for label, end in _ends(records[0]):
         rows.append((Cell(label), *_values(records[0], end, percent)))
     return Table(("run", *map(str, records[0].scored().measures)), tuple(rows))
+
+
+def _span(ends: tuple[float, float] | None, percent: bool) -> Cell:
+    """Return an interval short enough to stand below a mean."""
+    scale, digits = (100, 1) if percent else (1, 3)
+    return Cell(ends and "–".join(f"{scale * end:.{digits}f}" for end in ends), "figure")
 
 
 def _bounds(record: RunRecord) -> list[tuple[str, Mapping[str, float]]]:

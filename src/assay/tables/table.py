@@ -33,6 +33,7 @@ BOLD: Final = (
 # A repr is read between two lines of a session.
 _LINES, _WIDTH, _CHARACTERS = 20, 160, 1600
 _WIDE: Final = 6  # columns that fit beside each other on a printed page
+_LONG: Final = 70  # characters of a row of small type
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>|])")
 
 
@@ -281,7 +282,9 @@ def as_latex(table: Table) -> str:
     front = [r"\begin{table}[t]", r"\centering", rf"\caption{{{latex_text(table.caption)}}}"]
     front.append(rf"\label{{{table.label}}}")
     if len(table.columns) > _WIDE:
-        front.append(r"\small\setlength{\tabcolsep}{3pt}")
+        length = max(sum(len(cell.text) for cell in row) for row in table.rows)
+        size, gap = ("small", 3) if length < _LONG else ("scriptsize", 2)
+        front.append(rf"\{size}\setlength{{\tabcolsep}}{{{gap}pt}}")
     notes = " ".join(map(latex_text, table.notes))
     below = [rf"\par\smallskip\parbox{{\linewidth}}{{\footnotesize {notes}}}"] if notes else []
     return "\n".join([*front, *lines, *below, r"\end{table}"])
@@ -289,8 +292,9 @@ def as_latex(table: Table) -> str:
 
 def _latex_cell(cell: Cell, is_marked: bool) -> str:
     text = "--" if cell.text == UNDEFINED else latex_text(cell.text)
+    text = re.sub("^  ", r"\\quad ", text)
     if cell.kind != "text":
-        text = re.sub(r"(?<![\w$])-(?=\d)", "$-$", text)
+        text = re.sub(r"(?<![\w$-])-(?=\d)", "$-$", text)
     text = rf"\textbf{{{text}}}" if cell.best else text
     marks = rf"\textsuperscript{{{latex_text(cell.marks)}}}" if cell.marks else ""
     return f"{text} & {marks}".rstrip() if is_marked else text

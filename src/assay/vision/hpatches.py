@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -315,8 +315,15 @@ class PatchNumber:
             yield interval_aggregate(self.measure, part_interval, **about)
 
 
-def number_table(names: Sequence[str], numbers: Sequence[Sequence[PatchNumber]]) -> Table:
-    """Tabulate numbers as papers print them: easy, hard, tough, all."""
+def number_table(
+    names: Sequence[str],
+    numbers: Sequence[Sequence[PatchNumber]],
+    leaders: Mapping[str, Container[str]],
+) -> Table:
+    """Tabulate numbers as papers print them: easy, hard, tough, all.
+
+    `leaders` may be the best on a task that was tested; elsewhere it is the highest value.
+    """
     first = numbers[0][0]
     rows = []
     for same in zip(*numbers, strict=True):
@@ -324,7 +331,8 @@ def number_table(names: Sequence[str], numbers: Sequence[Sequence[PatchNumber]])
         best = choose(number.whole.estimate for number in same) if len(same) > 1 else math.nan
         for name, number in zip(names, same, strict=True):
             *parts, whole = (each.estimate for each in number.intervals.values())
-            last = Cell(whole, "fraction", whole == best), number.whole.cell(), number.chance
+            leads = whole == best or name in leaders.get(number.name, ())
+            last = Cell(whole, "fraction", leads), number.whole.cell(), number.chance
             rows.append((number.name, name, *parts, *last))
     level = level_heading(first.whole.level)
     return table_of(("task", "descriptor", *first.intervals, level, "chance"), rows)

@@ -12,6 +12,7 @@ import numpy as np
 
 from assay.arrays import Floats, or_none
 from assay.comparison.compare import Comparison
+from assay.comparison.paper import paper_page
 from assay.errors import MismatchError, UsageError
 from assay.runs.record import RunRecord
 from assay.runs.results import Aggregate
@@ -320,6 +321,24 @@ class MatchingReport(Shown):
         head: Page = [Words(f"pixels in image k; {about}"), first]
         compared = filter(None, [self.comparison])
         return report.lay_out(head, compared, list(rest), self.remarks, self.signature)
+
+    def paper(self) -> Page:
+        """Return one table for a paper: descriptors with matchers × AUC and MMA."""
+        headline = f"MMA@{HEADLINE}"
+        whole = {name: rows[0] for name, rows in self.summaries.items()}
+        columns = {
+            f"AUC@{x}": {name: row.trapezoids[f"AUC@{x}"] for name, row in whole.items()}
+            for x in _CORNERS
+        }
+        columns[headline] = {name: row.intervals[headline].estimate for name, row in whole.items()}
+        caption = f"Image matching, {max(row.pairs for row in whole.values())} pairs of images."
+        table = report.paper_of(
+            *(self.comparison, columns),
+            caption=caption,
+            label="tab:matching",
+            system="Descriptor, matcher",
+        )
+        return paper_page(table, self.page())
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""

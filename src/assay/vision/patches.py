@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Floats, exp, log
+from assay.comparison.paper import paper_page
 from assay.core import checks
 from assay.core.conventions import as_settings
 from assay.errors import FormatError, InputError, MismatchError, ShapeError, UsageError
@@ -612,12 +613,18 @@ class PatchReport(Shown):
         """Return tables of mAP, of HPatches' own tasks, and of cost."""
         summaries = [row for item in self.results for row in item.summaries]
         names = [item.name for item in self.results]
+        leaders = {str(item.measures[0]): report.leaders_of(item) for item in self.comparisons}
         tables = [
-            report.category_table(summaries),
-            hpatches.number_table(names, [r.numbers for r in self.results]),
+            report.category_table(summaries, leaders.get("patch AP", ())),
+            hpatches.number_table(names, [r.numbers for r in self.results], {}),
         ]
         if self.protocols:
-            tables.append(hpatches.number_table(names, [item.numbers for item in self.protocols]))
+            numbers = [item.numbers for item in self.protocols]
+            tested = {
+                "matching: AP": leaders.get("matching AP", ()),
+                numbers[0][-1].name: leaders.get("retrieval AP", ()),  # the largest pool
+            }
+            tables.append(hpatches.number_table(names, numbers, tested))
         costs = [(item.name, {"describe": item.cost.seconds}, item.cost) for item in self.results]
         return [*tables, report.timing_table(costs)] if self.timings else tables
 
@@ -629,6 +636,19 @@ class PatchReport(Shown):
         """Return tables with words between them, for people."""
         tables: Page = list(self.tables())
         return report.lay_out(tables, self.comparisons, [], self.remarks, self.signature)
+
+    def paper(self) -> Page:
+        """Return one table for a paper: descriptors × AP of tasks, then every difficulty."""
+        columns = {
+            str(each.measures[0]): {row.name: row.mean.estimate for row in each.standings}
+            for each in reversed(self.comparisons[1:])
+        }
+        columns["patch AP"] = {item.name: item.numbers[0].whole.estimate for item in self.results}
+        first = self.comparisons[0] if self.comparisons else None
+        patches = self.results[0].result.n_queries
+        caption = f"Descriptors of {patches:,} patches."
+        table = report.paper_of(first, columns, caption=caption, label="tab:patches")
+        return paper_page(table, self.page(), self.tables()[1:])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""

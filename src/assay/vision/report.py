@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from assay.arrays import or_none
 from assay.comparison.compare import Comparison, compare
+from assay.comparison.paper import paper_page, paper_table
 from assay.comparison.verdict import verdict_words
 from assay.core import checks
 from assay.errors import MismatchError, UsageError
@@ -50,8 +51,19 @@ def counts(values: Iterable[float | None]) -> list[Cell]:
     return [Cell(value, "count") for value in values]
 
 
-def category_table(summaries: Sequence[CategorySummary]) -> Table:
-    """Tabulate both means with intervals by descriptor and category."""
+def leaders_of(comparison: Comparison | None) -> frozenset[str]:
+    """Return the descriptors that may be the best; none where nothing was compared."""
+    standings = () if comparison is None else comparison.standings
+    return frozenset(standing.name for standing in standings if standing.leads)
+
+
+def category_table(
+    summaries: Sequence[CategorySummary], leaders: Container[str] = frozenset()
+) -> Table:
+    """Tabulate both means with intervals by descriptor and category.
+
+    `leaders` may be the best over all categories; single categories were not tested.
+    """
     level = level_heading(summaries[0].micro.level)
     means = ("mAP (micro)", level, "mAP (macro)", level)
     rows = []
@@ -60,10 +72,37 @@ def category_table(summaries: Sequence[CategorySummary]) -> Table:
         same = [other.micro.estimate for other in summaries if other.category == summary.category]
         defined = [value for value in same if not math.isnan(value)]
         best = len(defined) > 1 and micro.estimate == max(defined)
+        best = best or (summary.category == ALL and summary.descriptor in leaders)
         both = Cell(micro.estimate, "fraction", best), micro.cell(), macro.estimate, macro.cell()
         further = (*map(summary.means.get, _HEADLINE), summary.chance)
         rows.append((*_about(summary), *both, *further))
     return table_of((*_ABOUT, *means, *_HEADLINE, "chance mAP"), rows)
+
+
+def paper_of(
+    comparison: Comparison | None,
+    columns: Mapping[str, Mapping[str, float]],
+    *,
+    caption: str,
+    label: str,
+    system: str = "Descriptor",
+) -> Table:
+    """Return systems × columns for a paper, the measure that was compared last.
+
+    Args:
+        comparison: The comparison; None where there is nothing to compare.
+        columns: Values by heading and system; the last one is what is compared.
+        caption: The caption.
+        label: The label, for `\\ref`.
+        system: The heading of the systems.
+    """
+    if comparison is not None:
+        others = dict(list(columns.items())[:-1])
+        return paper_table(comparison, caption=caption, label=label, system=system, columns=others)
+    names = next(iter(columns.values()))
+    rows = [(name, *(values.get(name) for values in columns.values())) for name in names]
+    table = table_of((system, *columns), rows)
+    return replace(table, caption=caption, label=label, notes=("No differences were tested.",))
 
 
 def _about(summary: CategorySummary) -> list[Cell]:
@@ -515,7 +554,7 @@ class ExperimentReport(Shown):
 
     def tables(self) -> list[Table]:
         """Return the summary, the tasks and the tables asked for."""
-        parts = [category_table(self.summaries)]
+        parts = [category_table(self.summaries, leaders_of(self.comparison))]
         headline = self.found.headline
         how = self.found.experiment.evaluation.resampling
         tasks = task_table(headline, self.rule, how)
@@ -543,6 +582,17 @@ class ExperimentReport(Shown):
         for tau in how.tau[1:]:
             rest += [Words(f"τ = {tau:g} px"), category_table(self.summaries_at(tau))]
         return lay_out(head, filter(None, [self.comparison]), rest, self.remarks, self.signature)
+
+    def paper(self) -> Page:
+        """Return one table for a paper: descriptors × mAP of categories and of all scenes."""
+        columns: dict[str, dict[str, float]] = {}
+        for row in sorted(self.summaries, key=lambda row: row.category == ALL):
+            heading = "mAP" if row.category == ALL else f"mAP, {row.category}"
+            columns.setdefault(heading, {})[row.descriptor] = row.micro.estimate
+        scenes = len(self.found.headline[0].scene_names)
+        caption = f"Image descriptors on {scenes} scenes, means over keypoints."
+        table = paper_of(self.comparison, columns, caption=caption, label="tab:descriptors")
+        return paper_page(table, self.page(), self.tables()[1:])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
