@@ -353,12 +353,15 @@ class LabelEstimates(LabelReport):
         """Estimates, then bounds."""
         return (*self.estimates, *self.bounds)
 
-    def verdict(self) -> str:
-        """Return how much was labelled, and the first result."""
+    @property
+    def _labelled(self) -> str:
         c = self.counts
         share = format_percent(c["labelled"] / c["pairs"])
-        labelled = f"{c['labelled']:,} of {c['pairs']:,} pairs labelled ({share})"
-        return f"{labelled}; {self.results[0].verdict()}"
+        return f"{c['labelled']:,} of {c['pairs']:,} pairs labelled ({share})"
+
+    def verdict(self) -> str:
+        """Return how much was labelled, and the first result."""
+        return f"{self._labelled}; {self.results[0].verdict()}"
 
     def records(self) -> list[RunRecord]:
         """Return a record of the means of each system, or one of all differences."""
@@ -372,7 +375,8 @@ class LabelEstimates(LabelReport):
             estimates = tuple(each for each in self.estimates if each.a in group)
             bounds = tuple(each for each in self.bounds if each.a in group)
             part = replace(self, estimates=estimates, bounds=bounds)
-            verdicts = [part.verdict(), *(each.verdict() for each in part.results[1:])]
+            verdicts = [each.verdict() for each in part.results]
+            verdicts[0] += f"; {self._labelled}"
             records.append(part.record(name, [each.number() for each in part.results], verdicts))
         return records
 

@@ -123,8 +123,9 @@ def command(
     output.refuse_input(file, *sources.files.values(), scoring.qrels, scoring.queries, *columns)
     records = scoring.read_records(sources)
     aside = [record for record in records if record.scores is None]
+    typed, day = output.command_line(), f"{date.today():%-d %B %Y}"
     if aside and len(aside) == len(records):
-        path = reports.save_sections(aside, file, title=title, command=output.command_line())
+        path = reports.save_sections(aside, file, title=title, command=typed, date=day)
         output.log(f"{path}: {path.stat().st_size / 1000:,.0f} kB")
         return
     base = None if sources.base is None else records[sources.base].name
@@ -138,9 +139,9 @@ def command(
         baseline=base,
         by=column,
         slices=slices,
-        command=output.command_line(),
+        command=typed,
         aside=aside,
-        date=f"{date.today():%-d %B %Y}",
+        date=day,
         **settings,
     )
     path = report.save(file)
@@ -152,7 +153,9 @@ def command(
         "verdicts": report.verdicts,
         "remarks": list(report.remarks),
     }
-    result = output.TextResult("\n".join(report.verdicts.values()), data)
+    said = ((v.headline, v.numbers, v.holes) for v in report.verdicts.values())
+    text = "\n\n".join("\n".join(filter(None, lines)) for lines in said)
+    result = output.TextResult(text, data)
     output.emit(result, "json" if json_wanted else "text", None)
     if not json_wanted:
         output.log(f"{path}: {path.stat().st_size / 1000:,.0f} kB")

@@ -96,6 +96,7 @@ def find_summaries(
 _NAMES: Final = ("status", "task", "dataset", "model", "name")
 ORDERS: Final = ("id", "created", *_NAMES, "n_queries", "seconds", "tags")
 MOST_NAMES: Final = 500
+_COUNTS: Final = 1_000_000  # more than the positions of means, which have intervals
 
 
 @dataclass(frozen=True)
@@ -191,14 +192,14 @@ def list_datasets(connection: Connection) -> list[tuple[str, int, str]]:
 
 
 def list_measures(connection: Connection, **filters: Any) -> list[str]:
-    """Return the measures of runs, those of most runs first."""
+    """Return the measures of runs: means before counts, those of most runs first."""
     number, place = func.count(), func.min(AGGREGATES.c.position)
     statement = (
         select(AGGREGATES.c.measure)
         .join(RUNS, RUNS.c.id == AGGREGATES.c.run_id)
         .where(conditions(filters), AGGREGATES.c.average == "micro", AGGREGATES.c.subset == "")
         .group_by(AGGREGATES.c.measure)
-        .order_by(number.desc(), place, AGGREGATES.c.measure)
+        .order_by(func.count(AGGREGATES.c.low) == 0, number.desc(), place, AGGREGATES.c.measure)
         .limit(MOST_NAMES)
     )
     return list(connection.execute(statement).scalars())
@@ -219,8 +220,14 @@ def find_means(connection: Connection, measure: str, **filters: Any) -> list[Run
 
 
 def find_headlines(connection: Connection) -> list[RunMean]:
-    """Return the first mean of every finished run, newest first."""
-    return _read_means(connection, and_(AGGREGATES.c.position == 0, are_overall()), {})
+    """Return the first mean of every finished run, else its first count; newest first."""
+    rank = case((AGGREGATES.c.low.is_(None), _COUNTS), else_=0) + AGGREGATES.c.position
+    firsts = select(AGGREGATES.c.run_id, func.min(rank).label("rank")).where(are_overall())
+    first = firsts.group_by(AGGREGATES.c.run_id).subquery()
+    here = and_(
+        AGGREGATES.c.run_id == first.c.run_id, AGGREGATES.c.position == first.c.rank % _COUNTS
+    )
+    return _read_means(connection, here, {})
 
 
 def _read_means(
