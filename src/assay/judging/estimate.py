@@ -353,15 +353,12 @@ class LabelEstimates(LabelReport):
         """Estimates, then bounds."""
         return (*self.estimates, *self.bounds)
 
-    @property
-    def _labelled(self) -> str:
-        c = self.counts
-        share = format_percent(c["labelled"] / c["pairs"])
-        return f"{c['labelled']:,} of {c['pairs']:,} pairs labelled ({share})"
-
     def verdict(self) -> str:
         """Return how much was labelled, and the first result."""
-        return f"{self._labelled}; {self.results[0].verdict()}"
+        c = self.counts
+        share = format_percent(c["labelled"] / c["pairs"])
+        labelled = f"{c['labelled']:,} of {c['pairs']:,} pairs labelled ({share})"
+        return f"{labelled}; {self.results[0].verdict()}"
 
     def records(self) -> list[RunRecord]:
         """Return a record of the means of each system, or one of all differences."""
@@ -376,7 +373,7 @@ class LabelEstimates(LabelReport):
             bounds = tuple(each for each in self.bounds if each.a in group)
             part = replace(self, estimates=estimates, bounds=bounds)
             verdicts = [each.verdict() for each in part.results]
-            verdicts[0] += f"; {self._labelled}"
+            verdicts[0] += f"; {self.verdict().partition('; ')[0]}"
             records.append(part.record(name, [each.number() for each in part.results], verdicts))
         return records
 

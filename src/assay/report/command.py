@@ -123,9 +123,8 @@ def command(
     output.refuse_input(file, *sources.files.values(), scoring.qrels, scoring.queries, *columns)
     records = scoring.read_records(sources)
     aside = [record for record in records if record.scores is None]
-    typed, day = output.command_line(), f"{date.today():%-d %B %Y}"
     if aside and len(aside) == len(records):
-        path = reports.save_sections(aside, file, title=title, command=typed, date=day)
+        path = reports.save_sections(aside, file, title=title, command=output.command_line())
         output.log(f"{path}: {path.stat().st_size / 1000:,.0f} kB")
         return
     base = None if sources.base is None else records[sources.base].name
@@ -139,9 +138,9 @@ def command(
         baseline=base,
         by=column,
         slices=slices,
-        command=typed,
+        command=output.command_line(),
         aside=aside,
-        date=day,
+        date=f"{date.today():%-d %B %Y}",
         **settings,
     )
     path = report.save(file)

@@ -15,6 +15,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property, partial
 from importlib.resources import files
 from pathlib import Path
@@ -125,12 +126,7 @@ class Report(Leaderboard):
 
 
 def save_sections(
-    records: Sequence[RunRecord],
-    path: str | os.PathLike[str],
-    *,
-    title: str,
-    command: str,
-    date: str = "",
+    records: Sequence[RunRecord], path: str | os.PathLike[str], *, title: str, command: str
 ) -> Path:
     """Write a report of records without values of queries: the sections of plugins alone.
 
@@ -139,7 +135,6 @@ def save_sections(
         path: The file: .html, .md or .tex.
         title: The title; names the records, if empty.
         command: What makes the report again.
-        date: The day of the report, for its head.
 
     Raises:
         UsageError: No plugin tells of these records.
@@ -149,10 +144,10 @@ def save_sections(
     if not sections:
         raise UsageError(f"{title}: there are no per-query values to report on.")
     parts = [_section(*section) for section in plugin_sections(sections, alone=True)]
-    facts = [*dict.fromkeys(record.dataset for record in records), date]
-    body = [f"<header>{_title_block(title, facts)}</header><main>", *parts]
-    body.append(_section("reproduce", "Reproduction", [f"<pre>{html_text(command)}</pre>"]))
-    body.append("</main></body></html>\n")
+    parts.append(_section("reproduce", "Reproduction", [f"<pre>{html_text(command)}</pre>"]))
+    facts = [*dict.fromkeys(record.dataset for record in records), f"{date.today():%-d %B %Y}"]
+    head = f"<header>{_title_block(title, facts)}</header>"
+    body = [head, "<main>", *parts, "</main></body></html>\n"]
     page = [*section_words(sections), Words(command, "signature")]
     return _write(path, lambda: "\n".join([*_head(title, ()), *body]), lambda: page, lambda: page)
 

@@ -346,16 +346,13 @@ def plugin_sections(
     Where these are `alone` on a page, the first line is its verdict.
     """
     for number, (title, part) in enumerate(sections, 1):
-        if not isinstance(part, str):
-            inside = [table_figure(part, title, file_name=title, titled=True)]
-        else:
+        if isinstance(part, str):
             lines = [line for line in part.splitlines() if line.strip()]
-            inside = (
-                [tables.verdict_box(*lines.pop(0).rstrip(".").split("; ", 1))]
-                if alone and number == 1
-                else []
-            )
-            inside += [f"<p>{html_text(line)}</p>" for line in lines]
+            inside = [f"<p>{html_text(line)}</p>" for line in lines]
+            if alone and number == 1:
+                inside[:1] = [tables.verdict_box(*lines[0].rstrip(".").split("; ", 1))]
+        else:
+            inside = [table_figure(part, title, file_name=title, titled=True)]
         yield f"plugin-{number}", title, inside
 
 

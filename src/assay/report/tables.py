@@ -175,10 +175,8 @@ def say_verdict(verdict: Verdict, comparison: Comparison | None) -> tuple[str, s
 
 def verdict_box(sentence: str, *small: str, measure: int | None = None) -> str:
     """Write a verdict: its sentence large, its numbers and method small below."""
-    lines = "".join(tag("small", html_text(line)) for line in small if line)
-    return tag(
-        "div", f"<p>{html_text(sentence)}.</p>{lines}", class_="verdict", data_measure=measure
-    )
+    lines = [f"<p>{html_text(sentence)}.</p>", *(tag("small", html_text(s)) for s in small if s)]
+    return tag("div", "".join(lines), class_="verdict", data_measure=measure)
 
 
 def explain_terms(words: Iterable[str]) -> Markup:

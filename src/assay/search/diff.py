@@ -594,10 +594,8 @@ def show_records(runs: Iterable[RunRecord]) -> list[tuple[str, Table | str]]:
     runs = [run for run in runs if run.task == "diff"]
     for run in runs:
         about, of = run.details, f": {run.name}" if len(runs) > 1 else ""
-        means = [
-            (m.subset or "all", m.measure, m.value, Cell(bracket(m.low, m.high), "figure"), m.n)
-            for m in run.aggregates
-        ]
+        numbers = ((m, Cell(bracket(m.low, m.high), "figure")) for m in run.aggregates)
+        means = [(m.subset or "all", m.measure, m.value, ends, m.n) for m, ends in numbers]
         parts += [
             (f"What changed{of}", "\n".join([about["verdict"], *about["remarks"]])),
             (f"Similarity of the runs{of}", table_of(_MEANS, means)),

@@ -96,7 +96,6 @@ def find_summaries(
 _NAMES: Final = ("status", "task", "dataset", "model", "name")
 ORDERS: Final = ("id", "created", *_NAMES, "n_queries", "seconds", "tags")
 MOST_NAMES: Final = 500
-_COUNTS: Final = 1_000_000  # more than the positions of means, which have intervals
 
 
 @dataclass(frozen=True)
@@ -221,12 +220,10 @@ def find_means(connection: Connection, measure: str, **filters: Any) -> list[Run
 
 def find_headlines(connection: Connection) -> list[RunMean]:
     """Return the first mean of every finished run, else its first count; newest first."""
-    rank = case((AGGREGATES.c.low.is_(None), _COUNTS), else_=0) + AGGREGATES.c.position
-    firsts = select(AGGREGATES.c.run_id, func.min(rank).label("rank")).where(are_overall())
-    first = firsts.group_by(AGGREGATES.c.run_id).subquery()
-    here = and_(
-        AGGREGATES.c.run_id == first.c.run_id, AGGREGATES.c.position == first.c.rank % _COUNTS
-    )
+    at = AGGREGATES.c
+    place = func.coalesce(func.min(case((at.low.is_not(None), at.position))), 0).label("place")
+    first = select(at.run_id, place).where(are_overall()).group_by(at.run_id).subquery().c
+    here = and_(at.run_id == first.run_id, at.position == first.place, are_overall())
     return _read_means(connection, here, {})
 
 

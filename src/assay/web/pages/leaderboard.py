@@ -502,24 +502,19 @@ def _listing(
         ListColumn(measure, lambda row: row[0].value, "fraction"),
         ListColumn("from", lambda row: row[0].low, "fraction"),
         ListColumn("to", lambda row: row[0].high, "fraction"),
-        ListColumn("difference", lambda row: row[1].difference, "difference"),
-        ListColumn("from ", lambda row: row[1].low, "difference"),
-        ListColumn("to ", lambda row: row[1].high, "difference"),
         ListColumn(
             "change",
             lambda row: row[1].words,
             style=lambda row: f"change {row[1].kind}" if row[1].words else "",
         ),
+        ListColumn("difference", lambda row: row[1].difference, "difference"),
+        ListColumn("from ", lambda row: row[1].low, "difference"),
+        ListColumn("to ", lambda row: row[1].high, "difference"),
         *([commit] if any(run.git_commit for run in series) else []),
     ]
     rows = list(zip(series, changes, strict=True))[::-1]
-    exact = Listing(request, "trend", "Runs, newest first", columns, rows)
-    level = next((run.level for run in series if run.level), LEVEL)
-    of_mean: ListColumn[_Step] = lists.ci_column(lambda row: row[0], level)
-    ends: ListColumn[_Step] = lists.ci_column(lambda row: row[1], level)
-    of_change = replace(ends, heading=f"{ends.heading} ")
-    shown = [*columns[:3], of_mean, columns[5], of_change, *columns[8:]]
-    return replace(exact, columns=shown, whole=lambda: exact.table, run=lambda row: row[0])
+    caption = "Runs, newest first"
+    return Listing(request, "trend", caption, columns, rows, run=lambda row: row[0])
 
 
 ROUTES: Final = (

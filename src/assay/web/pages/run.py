@@ -241,16 +241,10 @@ def _format_fingerprint(mark: Any) -> str:
     return str(mark)
 
 
-def _kind_of(row: Aggregate) -> str:
-    """Say which average a number is, and of which part."""
-    average = f"{row.average} by {row.by_column}" if row.by_column else row.average
-    return ", ".join(filter(None, (average, row.subset)))
-
-
 def _numbers(request: PageRequest, run: Run) -> Listing[Aggregate]:
     """Declare the list of all aggregates without empty columns, intervals drawn.
 
-    People read the kind of average beside the measure, so that no two rows look alike.
+    The kind of average stands beside the measure, so that no two rows look alike.
     """
     aggregates = run.aggregates
     ends = (end for row in aggregates for end in (row.value, row.low, row.high))
@@ -261,12 +255,15 @@ def _numbers(request: PageRequest, run: Run) -> Listing[Aggregate]:
             lambda row: row.measure,
             link=lambda row: web.address(f"/run/{run.id}", measure=row.measure),
         ),
+        ListColumn(
+            "average", lambda r: f"{r.average} by {r.by_column}" if r.by_column else r.average
+        ),
+        ListColumn("part", lambda row: row.subset),
         ListColumn("value", lambda row: row.value, "fraction"),
         ListColumn("from", lambda row: row.low, "fraction"),
         ListColumn("to", lambda row: row.high, "fraction"),
         ListColumn("chance", lambda row: row.chance, "fraction"),
         ListColumn("ceiling", lambda row: row.ceiling, "fraction"),
-        ListColumn("average", _kind_of),
         ListColumn("queries", lambda row: row.n, "count"),
         ListColumn("empty", lambda row: row.empty, "count"),
         ListColumn("missing", lambda row: row.missing, "count"),
@@ -275,20 +272,10 @@ def _numbers(request: PageRequest, run: Run) -> Listing[Aggregate]:
     filled = [
         column
         for i, column in enumerate(columns)
-        if i < 4 or any(column.value(row) for row in aggregates)
+        if i in (0, 1, 3, 4, 5) or any(column.value(row) for row in aggregates)
     ]
-    exact = Listing(request, "numbers", "Numbers", filled, aggregates)
-    level = next((row.level for row in aggregates if row.level), 0.95)
-    shown = [*filled[:2], lists.ci_column(lambda row: row, level), *filled[4:]]
-    alike = len({row.average for row in aggregates}) == 1
-    kinds = [row.subset if alike and not row.by_column else _kind_of(row) for row in aggregates]
-    return replace(
-        exact,
-        columns=[column for column in shown if column.heading != "average"],
-        whole=lambda: exact.table,
-        picture=lists.interval_column(2, scale, aggregates),
-        notes=kinds if len(set(kinds)) > 1 else (),
-    )
+    picture = lists.interval_column(filled.index(columns[5]), scale, aggregates)
+    return Listing(request, "numbers", "Numbers", filled, aggregates, picture=picture)
 
 
 # One query: its value in each run and, where runs stored it, what each of them retrieved
@@ -493,9 +480,7 @@ def _elsewhere(places: Sequence[tuple[str, int | None]], only: bool) -> str:
     """Say where the other runs have the document."""
     if only:
         return "only here"
-    if len(places) == 1:
-        return f"rank {places[0][1]} in {places[0][0]}"
-    return " · ".join(f"{name} {'–' if place is None else place}" for name, place in places)
+    return "rank " + " · ".join(f"{place or '–'} in {name}" for name, place in places)
 
 
 ROUTES: Final = (PageRoute("/run/{key}", run_page), PageRoute("/query", query_page))

@@ -318,7 +318,6 @@ _PERIODS: Final = (7, 30, 90)  # days
 _MOST_TESTED: Final = 12  # drops that are tested, the largest first
 _MOST_POINTS: Final = 30  # of a sparkline
 _MOST_DATASETS: Final = 20
-_MOST_NEWS: Final = 12
 _NEWEST: Final = 8
 
 
@@ -356,7 +355,7 @@ def home_page(request: PageRequest) -> WebPage:
             "retry_after": int(pending or any(board.change == PENDING for board in boards)),
             "news": news,
             "boards": boards,
-            "most_news": _MOST_NEWS,
+            "difference": describe_difference,
         },
     )
 
@@ -458,11 +457,6 @@ class Regression:
     measure: str
     change: Change
     recovered: int | None = None
-
-    @property
-    def numbers(self) -> str:
-        """The change with its interval."""
-        return describe_difference(self.change)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
