@@ -227,7 +227,7 @@ class LabelReport(Shown):
             Aggregate.of_interval(measure, each, average=kind, subset=of)
             for each, measure, kind, of in numbers
         ]
-        details = {**self.to_dict(), "verdicts": verdicts}
+        details = {**self.to_dict(), "verdict": verdicts[0], "verdicts": verdicts}
         return RunRecord(name, task=PLUGIN.name, aggregates=aggregates, details=details)
 
 

@@ -146,8 +146,8 @@ def save_sections(
     parts = [_section(*section) for section in plugin_sections(sections, alone=True)]
     parts.append(_section("reproduce", "Reproduction", [f"<pre>{html_text(command)}</pre>"]))
     facts = [*dict.fromkeys(record.dataset for record in records), f"{date.today():%-d %B %Y}"]
-    head = f"<header>{_title_block(title, facts)}</header>"
-    body = [head, "<main>", *parts, "</main></body></html>\n"]
+    head = f"<header>{_title_block(title, facts)}</header><main>"
+    body = [head, *parts, "</main></body></html>\n"]
     page = [*section_words(sections), Words(command, "signature")]
     return _write(path, lambda: "\n".join([*_head(title, ()), *body]), lambda: page, lambda: page)
 

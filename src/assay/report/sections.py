@@ -17,7 +17,7 @@ from assay.report.charts import difference_pair
 from assay.report.svg import cost_picture, curve_lines
 from assay.report.tables import html_note, table_figure
 from assay.stats.choices import MOST_PAIRS
-from assay.tables.html import html_text, tag
+from assay.tables.html import html_text
 from assay.tables.table import Cell, Table
 
 if TYPE_CHECKING:
@@ -45,8 +45,7 @@ def _verdicts(report: Report) -> Iterator[str]:
     items, terms = "", tables.method_terms(report.comparison)
     for number, (sentence, *small) in enumerate(said):
         yield tables.verdict_box(sentence, *small, measure=number)
-        numbers = tag("small", html_text(small[0])) if small[0] else ""
-        items += f"<li>{html_text(sentence)}. {numbers}</li>"
+        items += f"<li>{html_text(sentence)}. <small>{html_text(small[0])}</small></li>"
     yield tables.explain_terms([*map(str, report.measures[:4]), *terms])
     if len(said) > 1:
         yield f"<details><summary>On all {len(said)} measures</summary><ul>{items}</ul></details>"

@@ -89,10 +89,7 @@ def ci_column(mean: Callable[[Row], Any], level: float = 0.95) -> ListColumn[Row
 
     def ends(row: Row) -> Cell:
         of_row = mean(row)
-        return Cell(
-            bracket(of_row.low, of_row.high) if of_row and of_row.low is not None else None,
-            "figure",
-        )
+        return Cell(bracket(of_row.low, of_row.high) if of_row else None, "figure")
 
     return ListColumn(Interval.heading(level), ends)
 

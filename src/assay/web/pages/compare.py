@@ -6,7 +6,6 @@ import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -156,7 +155,6 @@ def _shared_measures(runs: Sequence[Run]) -> list[str]:
     return [name for name in dict.fromkeys(shared) if is_testable(name)]
 
 
-@cache
 def is_testable(name: str) -> bool:
     """Check that a measure is a mean over queries, which alone can be tested."""
     try:
@@ -241,7 +239,6 @@ def _overview(
     """Declare the list of stored means on all shared measures; one of them may be tested."""
     tested = () if comparison is None else comparison.standings_on(comparison.measures[0])
     leaders = {(row.measure, row.name) for row in tested if row.leads}
-    order = [row.name for row in tested]
 
     def mean_column(measure: str) -> ListColumn[tuple[str, Run]]:
         def cell(row: tuple[str, Run]) -> Cell:
@@ -257,7 +254,7 @@ def _overview(
         *map(mean_column, measures),
     ]
     rows = list(zip(names, runs, strict=True))
-    rows.sort(key=lambda row: order.index(row[0]) if order else 0)
+    rows.sort(key=lambda row: [rank.name for rank in tested].index(row[0]) if tested else 0)
     return Listing(request, "measures", "Means of all measures", columns, rows)
 
 

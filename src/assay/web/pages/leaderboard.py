@@ -71,11 +71,11 @@ def leaderboard_page(request: PageRequest) -> WebPage:
         "query_sets": len(queries),
         "runs": [entry.to_dict() for entry in listing.rows],
     }
-    title = f"Leaderboard of {dataset or 'runs without a dataset'}"
     grouped = any(letters.by_run.values())
+    values = {key: {getattr(run, key) for run in ranked} for key in ("n", "chance")}
     return WebPage(
         "leaderboard",
-        title,
+        f"Leaderboard of {dataset or 'runs without a dataset'}",
         data,
         [listing],
         {
@@ -85,8 +85,7 @@ def leaderboard_page(request: PageRequest) -> WebPage:
             "note": letters.note,
             "terms": explain_terms([measure, "interval", *(["group"] if grouped else [])]),
             "verdict": letters.verdict,
-            "n_queries": _shared([run.n for run in ranked]),
-            "chance": _shared([run.chance for run in ranked]),
+            "shared": {key: each.pop() for key, each in values.items() if len(each) == 1},
             "retry_after": letters.retry_after,
             "compare": web.address("/compare", run=letters.family, measure=measure)
             if len(letters.family) > 1
@@ -225,11 +224,6 @@ def _family(store: Store, ranked: Sequence[RunMean], measure: str) -> tuple[list
 def _most_common(values: Iterable[str]) -> str:
     """Return the value that most have; of equally many the first."""
     return next((value for value, _ in Counter(values).most_common(1)), "")
-
-
-def _shared(values: Sequence[float | None]) -> float | None:
-    """Return the value that all runs have; None where they differ."""
-    return values[0] if len(set(values)) == 1 else None
 
 
 def _largest(values: Iterable[float | None]) -> float | None:
@@ -513,8 +507,7 @@ def _listing(
         *([commit] if any(run.git_commit for run in series) else []),
     ]
     rows = list(zip(series, changes, strict=True))[::-1]
-    caption = "Runs, newest first"
-    return Listing(request, "trend", caption, columns, rows, run=lambda row: row[0])
+    return Listing(request, "trend", "Runs, newest first", columns, rows, run=lambda row: row[0])
 
 
 ROUTES: Final = (

@@ -176,9 +176,7 @@ def _groups(request: PageRequest, scores: Scores) -> tuple[str, Listing[tuple[st
 def _verdict(run: Run, measure: str) -> tuple[str, str]:
     """Return a sentence on one mean, and its numbers; nothing without a mean."""
     if run.signature and not run.conventions:  # its numbers are not those of a ranking
-        details = run.details()
-        text = details.get("verdict") or next(iter(details.get("verdicts") or ()), "")
-        sentence, _, numbers = str(text).rstrip(".").partition("; ")
+        sentence, _, numbers = str(run.details().get("verdict", "")).rstrip(".").partition("; ")
         return sentence, numbers
     means = (row for row in run.aggregates if row.measure == measure and not row.by_column)
     mean = next(means, None)

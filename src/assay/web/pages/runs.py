@@ -301,7 +301,7 @@ def _group_listing(
 
     columns: list[ListColumn[RunGroup]] = [
         ListColumn(
-            view.group, lambda group: group.name or "(none)", key="group", ascending=True, link=link
+            view.group, lambda g: g.name or "(none)", key="group", ascending=True, link=link
         ),
         ListColumn("runs", lambda group: group.runs, "count", "runs"),
         *map(best, measures),
