@@ -459,7 +459,7 @@ class TestBench:
         assert latency["low"] <= latency["seconds"] <= latency["high"]
         assert serving["queries_per_second"] > 0
         page = result.report().to_html()
-        assert "search time of a query" in page
+        assert "search time per query" in page
         json.dumps(result.to_dict())
 
 

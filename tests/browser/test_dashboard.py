@@ -144,7 +144,7 @@ def test_a_view_is_an_address_that_this_browser_can_name(visited, sites, picture
     page.click(".views a:has-text('<b>slowest</b>')")
     page.wait_for_url(view)
     page.click("[aria-label='Forget the view <b>slowest</b>']")
-    page.wait_for_selector("text=none saved")
+    page.wait_for_selector(".views a:has-text('slowest')", state="detached")
     page.get_by_label("Compare run 1: dense").check()
     page.get_by_label("Compare run 2: lexical").check()
     page.click("text=Diff settings")

@@ -259,7 +259,8 @@ def test_differences_are_those_of_the_library(opened, files):
     assert float(shown[-1][1]) == pytest.approx(found.rows[-1].difference, abs=1.1e-4)
     pair = next(p for p in demo_report().comparison.pairs_on("nDCG@10") if p.b == "lexical")
     low, high = -pair.interval.high, -pair.interval.low
-    assert f"{-pair.difference:+.4f} (interval {low:+.4f} to {high:+.4f}, p " in note
+    numbers = f"{-pair.difference:+.4f} (95 % CI {low:+.4f} to {high:+.4f}, p "
+    assert numbers.replace("-", "−") in note
     assert "), worse; better on" in note
 
 
@@ -322,7 +323,8 @@ def test_pairs_are_a_matrix_and_a_click_compares_them(opened, files):
     note = page.locator("#difference-note")
     expect(note).to_have_text(re.compile(f"^{first} − {second} on nDCG@1: "))
     pair = next(p for p in report.comparison.pairs_on("nDCG@1") if {p.a, p.b} == {first, second})
-    assert f"{pair.interval_of(first).estimate:+.4f} (interval " in note.inner_text()
+    difference = f"{pair.interval_of(first).estimate:+.4f}".replace("-", "−")
+    assert f"{difference} (95 % CI " in note.inner_text()
     assert "), not significant; better on" in note.inner_text()
     assert square.locator("td.on").count() == 1
     # The address now leads to the pair, also from another measure.

@@ -134,7 +134,7 @@ def test_costs_are_those_recorded_and_what_is_no_cost_is_left_out():
         resamples=100,
     )
     (axis,) = rows_of.cost_axes(report, report.measures[0])  # memory is known of one only
-    assert axis.name == "search time of a query"
+    assert axis.name == "search time per query"
     assert {point.name: point.cost for point in axis.points} == {
         runs[0].name: 2.0 / 50,
         runs[1].name: 4.0 / 50,

@@ -124,3 +124,16 @@ def test_help_needs_no_optional_package(demo):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert "one page with charts" in done.stdout
+
+
+def test_the_terminal_says_a_verdict_in_two_lines(assay, demo):
+    answer = assay(
+        *("report", "dense.run", "lexical.run", "-r", "qrels.txt", "-m", "AP", "-m", "RR"),
+        *("--resamples", "200", "-o", "r.html"),
+    )
+    assert answer.code == 0, answer.err
+    first, second = answer.out.strip().split("\n\n")
+    for lines, measure in ((first.splitlines(), "AP"), (second.splitlines(), "RR")):
+        assert len(lines) == 2
+        assert measure in lines[0]
+        assert lines[1].startswith("Lead ")

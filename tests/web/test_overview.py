@@ -95,9 +95,12 @@ def test_datasets_have_an_interval_a_line_and_the_change_of_the_followed_run(tmp
     assert board["change"] == {key: change[key] for key in board["change"]}
     assert change["kind"] == "worse"
     page = client("/").text
-    row = dict(zip(heads_of(page, "datasets"), shown_rows(page, "datasets")[0], strict=False))
+    heads = heads_of(page, "datasets")
+    texts = [head for head in heads if head != "trend"]  # which is a picture
+    row = dict(zip(texts, shown_rows(page, "datasets")[0], strict=True))
     assert row["95 % CI"] == f"[{best.low:.4f}, {best.high:.4f}]"
-    assert row["followed"] == "nightly"
+    assert row["trend of"] == "nightly"
+    assert heads[:5] == ["dataset", "best", "measure", "trend", "change"]  # what a phone shows
     assert 'class="spark"' in page
     assert '<td class="change worse n short">' in page
 

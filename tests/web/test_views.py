@@ -181,7 +181,13 @@ def test_the_front_page_says_what_is_here_and_what_changed(client: Client):
     assert data["recent"] == {"finished": 5}
     assert data["runs"][0]["name"] == "p1"
     page = client("/").text
-    for words in ("1 open regression", "New best on", "New dataset", "Newest runs", "Datasets"):
+    for words in (
+        "1 open regression",
+        "New highest nDCG@10 on",
+        "New dataset",
+        "Newest runs",
+        "Datasets",
+    ):
         assert words in page
 
 

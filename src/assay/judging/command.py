@@ -20,7 +20,7 @@ from assay.cli.options import add_options, in_input, in_machines, in_measures, i
 from assay.cli.progress import reserve_stdout
 from assay.cli.settings import argument
 from assay.core.on_demand import OnDemand
-from assay.core.text import bracket
+from assay.core.text import bracket, interval_heading
 from assay.errors import AssayError, UsageError, need
 from assay.judging.plugin import AIMS, METHODS, PLUGIN
 from assay.judging.plugin import QUERY_KINDS as KINDS
@@ -517,17 +517,19 @@ def estimate_labels(
 def report_sections(records: Sequence[Any]) -> list[tuple[str, Any]]:
     """Return what labels say of the records of this room: sentences, then numbers."""
     parts: list[tuple[str, Any]] = []
-    for record in (record for record in records if record.task == PLUGIN.name):
-        about = record.details
-        lines = [*about["verdicts"], *about["remarks"], f"Signature: {about['signature']}"]
-        parts.append((f"{record.name}: verdict from labels", "\n".join(lines)))
+    records = [record for record in records if record.task == PLUGIN.name]
+    for record in records:
+        about, of = record.details, f": {record.name}" if len(records) > 1 else ""
+        lines = [*about["verdicts"], *about["remarks"]]
+        parts.append((f"Verdict from labels{of}", "\n".join(lines)))
         rows = []
         for each in record.aggregates:
             ends = Cell(bracket(each.low, each.high), "figure")
-            cells = (each.measure, each.subset, Cell(each.value, "fraction"))
-            rows.append((*cells, ends, Cell(each.level, "figure")))
-        table = table_of(("measure", "of", "estimate", "interval", "level"), rows)
-        parts.append((f"{record.name}: numbers from labels", table))
+            rows.append((each.measure, each.subset, Cell(each.value, "fraction"), ends))
+        heading = interval_heading(next((e.level for e in record.aggregates if e.level), 0.95))
+        table = table_of(("measure", "of", "estimate", heading), rows)
+        parts.append((f"Numbers from labels{of}", table))
+        parts.append((f"Signature{of}", about["signature"]))
     return parts
 
 

@@ -227,7 +227,7 @@ class LabelReport(Shown):
             Aggregate.of_interval(measure, each, average=kind, subset=of)
             for each, measure, kind, of in numbers
         ]
-        details = {**self.to_dict(), "verdicts": verdicts}
+        details = {**self.to_dict(), "verdict": verdicts[0], "verdicts": verdicts}
         return RunRecord(name, task=PLUGIN.name, aggregates=aggregates, details=details)
 
 
@@ -372,7 +372,8 @@ class LabelEstimates(LabelReport):
             estimates = tuple(each for each in self.estimates if each.a in group)
             bounds = tuple(each for each in self.bounds if each.a in group)
             part = replace(self, estimates=estimates, bounds=bounds)
-            verdicts = [part.verdict(), *(each.verdict() for each in part.results[1:])]
+            verdicts = [each.verdict() for each in part.results]
+            verdicts[0] += f"; {self.verdict().partition('; ')[0]}"
             records.append(part.record(name, [each.number() for each in part.results], verdicts))
         return records
 

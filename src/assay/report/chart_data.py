@@ -227,7 +227,7 @@ class CostAxis:
 _COSTS: Final[
     tuple[tuple[str, str, Callable[[float, int], float], Callable[[float], str]], ...]
 ] = (
-    ("search time of a query", "search_seconds", lambda cost, n: cost / n, format_time),
+    ("search time per query", "search_seconds", lambda cost, n: cost / n, format_time),
     ("time to encode a text", "texts_per_second", lambda rate, _: 1 / rate, format_time),
     ("memory", "bytes", lambda size, _: size, lambda size: format_bytes(int(size)) or ""),
 )

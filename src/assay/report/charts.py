@@ -160,7 +160,7 @@ def curve_chart(rows: Sequence[Row], measure: str) -> Any:
     cutoffs = sorted({row["k"] for row in rows})
     axis = alt.Axis(values=cutoffs, grid=False, format="d")
     base = alt.Chart(_data(rows)).encode(
-        x=alt.X("k:Q", title="cut-off k", scale=alt.Scale(type="log", nice=False), axis=axis),
+        x=alt.X("k:Q", title="cutoff k", scale=alt.Scale(type="log", nice=False), axis=axis),
         y=alt.Y("mean:Q", title=measure, axis=alt.Axis(tickCount=_FEW_TICKS, format="~g")),
         color=_run_colour(runs),
     )
@@ -169,7 +169,7 @@ def curve_chart(rows: Sequence[Row], measure: str) -> Any:
         tooltip=[_named_tip("run", "run"), _tip("k", "k", "d"), _tip("mean", measure)],
     )
     chart = alt.layer(base.mark_line(strokeWidth=1.5), points)
-    return _add_title(chart, f"{measure} against the cut-off for {len(runs)} runs", 260)
+    return _add_title(chart, f"{measure} by cutoff for {len(runs)} runs", 260)
 
 
 def group_chart(rows: Sequence[Row], measure: str, by: str) -> Any:

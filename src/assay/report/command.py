@@ -152,7 +152,9 @@ def command(
         "verdicts": report.verdicts,
         "remarks": list(report.remarks),
     }
-    result = output.TextResult("\n".join(report.verdicts.values()), data)
+    said = ((v.headline, v.numbers, v.holes) for v in report.verdicts.values())
+    text = "\n\n".join("\n".join(filter(None, lines)) for lines in said)
+    result = output.TextResult(text, data)
     output.emit(result, "json" if json_wanted else "text", None)
     if not json_wanted:
         output.log(f"{path}: {path.stat().st_size / 1000:,.0f} kB")

@@ -15,6 +15,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property, partial
 from importlib.resources import files
 from pathlib import Path
@@ -25,7 +26,7 @@ import numpy as np
 from assay.arrays import Floats, Ints
 from assay.core.checks import as_list
 from assay.core.hits import Hits
-from assay.core.text import printable
+from assay.core.text import interval_heading, printable
 from assay.errors import UsageError
 from assay.io.streams import atomic_write, make_folder
 from assay.measures import Measure
@@ -142,9 +143,11 @@ def save_sections(
     title = title or ", ".join(record.name for record in records)
     if not sections:
         raise UsageError(f"{title}: there are no per-query values to report on.")
-    parts = [_section(*section) for section in plugin_sections(sections)]
-    body = [f"<header><h1>{html_text(title)}</h1></header><main>", *parts]
-    body.append(f"<p>Make it again:</p><pre>{html_text(command)}</pre></main></body></html>\n")
+    parts = [_section(*section) for section in plugin_sections(sections, alone=True)]
+    parts.append(_section("reproduce", "Reproduction", [f"<pre>{html_text(command)}</pre>"]))
+    facts = [*dict.fromkeys(record.dataset for record in records), f"{date.today():%-d %B %Y}"]
+    head = f"<header>{_title_block(title, facts)}</header><main>"
+    body = [head, *parts, "</main></body></html>\n"]
     page = [*section_words(sections), Words(command, "signature")]
     return _write(path, lambda: "\n".join([*_head(title, ()), *body]), lambda: page, lambda: page)
 
@@ -283,6 +286,7 @@ def _data(report: Report) -> dict[str, Any]:
             for measure in report.measures
         ],
         "pairs": pack_pairs(report),
+        "interval": interval_heading(1 - report.settings.level),
         "values": pack_values(report),
     }
 
@@ -348,11 +352,15 @@ def _header(report: Report) -> str:
         f"{n_queries:,} {'query' if n_queries == 1 else 'queries'}",
         report.date,
     ]
-    size = html_text(" · ".join(filter(None, facts)))
     return (
-        f'<header><div><h1>{html_text(report.title)}</h1><p class="size">{size}</p></div>'
+        f"<header>{_title_block(report.title, facts)}"
         f'<div class="controls">{pick}<button type="button" id="theme">Dark</button></div></header>'
     )
+
+
+def _title_block(title: str, facts: Iterable[str]) -> str:
+    size = html_text(" · ".join(filter(None, facts)))
+    return f'<div><h1>{html_text(title)}</h1><p class="size">{size}</p></div>'
 
 
 def read_asset(name: str) -> str:

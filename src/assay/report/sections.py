@@ -17,7 +17,7 @@ from assay.report.charts import difference_pair
 from assay.report.svg import cost_picture, curve_lines
 from assay.report.tables import html_note, table_figure
 from assay.stats.choices import MOST_PAIRS
-from assay.tables.html import html_text, tag
+from assay.tables.html import html_text
 from assay.tables.table import Cell, Table
 
 if TYPE_CHECKING:
@@ -44,9 +44,8 @@ def _verdicts(report: Report) -> Iterator[str]:
     said = [report.plain_verdict(measure) for measure in report.measures]
     items, terms = "", tables.method_terms(report.comparison)
     for number, (sentence, *small) in enumerate(said):
-        head, lines = html_text(sentence), [tag("small", html_text(line)) for line in small if line]
-        yield f'<div class="verdict" data-measure="{number}"><p>{head}.</p>{"".join(lines)}</div>'
-        items += f"<li>{head}. {''.join(lines[:1])}</li>"
+        yield tables.verdict_box(sentence, *small, measure=number)
+        items += f"<li>{html_text(sentence)}. <small>{html_text(small[0])}</small></li>"
     yield tables.explain_terms([*map(str, report.measures[:4]), *terms])
     if len(said) > 1:
         yield f"<details><summary>On all {len(said)} measures</summary><ul>{items}</ul></details>"
@@ -99,14 +98,15 @@ def _pairs(report: Report, measure: Measure) -> Iterator[str]:
     if comparison is None:
         return
     pairs = comparison.pairs_on(name)
-    square = comparison.baseline is None and len(comparison.names) <= tables.MOST_IN_MATRIX
+    square = comparison.baseline is None and 2 < len(comparison.names) <= tables.MOST_IN_MATRIX
     if square:
         matrix = tables.pair_matrix(*tables.pair_marks(comparison, name))
         yield table_figure(matrix, f"All pairs on {name}", file_name=f"matrix {name}", kind="pairs")
         yield html_note(
             "Above the diagonal: row minus column; below: p. Shaded: significant, the darker the "
-            "larger. A click on a difference shows the pair query by query."
+            "larger."
         )
+        yield '<p class="note on-screen">A click on a difference shows the pair query by query.</p>'
     if len(pairs) <= MOST_PAIRS:
         table = table_figure(
             comparison.pair_table(name), f"Pairs on {name}", file_name=f"pairs {name}"
@@ -165,7 +165,7 @@ def _curves(report: Report) -> Iterator[str]:
             values = [[means.get((run, k), math.nan) for k in cutoffs] for run in runs]
             grid = _grid("run", [f"@{k}" for k in cutoffs], runs, values, "fraction")
             chart = curve_lines(curves, family)
-            table = table_figure(grid, f"{family} by cut-off", file_name=f"{family}")
+            table = table_figure(grid, f"{family} by cutoff", file_name=f"{family}")
             fold = f"<details><summary>As a table</summary>{table}</details>"
             ends = {
                 run: curve[-1][0] for run, curve in curves.items() if curve[-1][0] < cutoffs[-1]
@@ -338,14 +338,20 @@ def _reproduce(report: Report) -> Iterator[str]:
 
 
 def plugin_sections(
-    sections: Iterable[tuple[str, Table | str]],
+    sections: Iterable[tuple[str, Table | str]], *, alone: bool = False
 ) -> Iterator[tuple[str, str, Iterable[str]]]:
-    """Yield id, title and markup of the sections that plugins add."""
+    """Yield id, title and markup of the sections that plugins add.
+
+    Where these are `alone` on a page, the first line is its verdict.
+    """
     for number, (title, part) in enumerate(sections, 1):
         if isinstance(part, str):
-            inside = [f"<p>{html_text(line)}</p>" for line in part.splitlines() if line.strip()]
+            lines = [line for line in part.splitlines() if line.strip()]
+            inside = [f"<p>{html_text(line)}</p>" for line in lines]
+            if alone and number == 1:
+                inside[:1] = [tables.verdict_box(*lines[0].rstrip(".").split("; ", 1))]
         else:
-            inside = [table_figure(part, title, file_name=title)]
+            inside = [table_figure(part, title, file_name=title, titled=True)]
         yield f"plugin-{number}", title, inside
 
 
@@ -365,7 +371,7 @@ SECTIONS: Final = (
     ("costs", "Cost and quality", _each_measure(_costs)),
     ("overview", "All measures", _overview),
     ("slices", "Slices", _each_measure(_slices, said=False)),
-    ("curve", "Measure against cut-off", _curves),
+    ("curve", "Measures by cutoff", _curves),
     ("groups", "By group", _each_measure(_groups)),
     ("ranks", "Rank of the first relevant document", _ranks),
     ("differences", "Query by query", _differences),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import pairwise
 from typing import Final
 
@@ -110,7 +111,7 @@ def histogram(values: Floats, measure: str, mean: float | None) -> Markup:
     ]
     if mean is not None and low <= mean <= high:
         at = x.at(mean)
-        side, away = ("end", -6) if at > 80 else ("start", 6)  # the mean stands where there is room
+        side, away = ("end", -6) if at > 75 else ("start", 6)  # the mean stands where there is room
         words, place = f"mean {mean:.4f}", percent(at)
         marks.append(_upright(at, "mean"))
         marks.append(svg_text(place, "0", words, class_=f"mean {side}", dy="1em", dx=away))
@@ -180,9 +181,10 @@ def trend_line(points: Sequence[TrendPoint], measure: str) -> Markup:
     marks = [line(*old, *new, class_="path") for old, new in pairwise(places)]
     marks += [_trend_mark(p, *place, y) for p, place in zip(points, places, strict=True)]
     step = max(1, math.ceil(len(points) / _MOST_DATES))
-    # Days, or times where all are of one day.
-    shown = slice(11, 16) if len({point.when[:10] for point in points}) == 1 else slice(10)
-    marks += [_below(xs[i], points[i].when[shown]) for i in range(0, len(points), step)]
+    days, years = ({point.when[:size] for point in points} for size in (10, 4))
+    form = "%H:%M" if len(days) == 1 else "%-d %b" if len(years) == 1 else "%-d %b %Y"
+    shown = {i: datetime.fromisoformat(points[i].when) for i in range(0, len(points), step)}
+    marks += [_below(xs[i], f"{when:{form}}") for i, when in shown.items()]
     description = f"{measure} of {len(points)} runs in the order of time"
     return _frame("trend", description, _ticks(y), "".join(marks))
 
@@ -227,7 +229,7 @@ _HEIGHTS: Final = {"low": 280, "high": 420, "higher": 620}
 def curve_lines(curves: Mapping[str, Sequence[tuple[int, float]]], measure: str) -> Markup:
     """Draw means against the cutoff: a line for each system, named at its end.
 
-    A curve has pairs of a cut-off and a mean. The first six have colours. The style sheet lifts the
+    A curve has pairs of a cutoff and a mean. The first six have colours. The style sheet lifts the
     line under the pointer.
     """
     points = [point for curve in curves.values() for point in curve]
@@ -258,13 +260,13 @@ def curve_lines(curves: Mapping[str, Sequence[tuple[int, float]]], measure: str)
             marks.append(svg_text(*at, _brief(name), dx=10, dy=".35em", class_="name"))
         colour = f"c{number}" if number < len(COLOURS) else "rest"
         lines.append(tag("g", "".join(marks), class_=f"system {colour}", data_system=name))
-    numbered: list[int] = []  # cut-offs whose numbers do not touch below the axis
+    numbered: list[int] = []  # cutoffs whose numbers do not touch below the axis
     for k in cutoffs:
         if not numbered or x.at(math.log(k)) - x.at(math.log(numbered[-1])) > 4:
             numbered.append(k)
     words = [_below(x.at(math.log(k)), str(k)) for k in numbered]
-    words.append(svg_text("50%", "100%", "cut-off k", class_="middle", dy="2.7em"))
-    described = f"{measure} against the cut-off of {len(curves)} systems, named at their ends"
+    words.append(svg_text("50%", "100%", "cutoff k", class_="middle", dy="2.7em"))
+    described = f"{measure} by cutoff of {len(curves)} systems, named at their ends"
     return _frame(f"curves {size}", described, _ticks(y), "".join([*words, *reversed(lines)]))
 
 
@@ -343,7 +345,8 @@ def cost_picture(
 
 def _log_ticks(scale: Scale) -> list[float]:
     """Return round numbers on a logarithmic scale, few over many powers of ten."""
-    steps = (1, 2, 5) if scale.high - scale.low < 2.5 else (1,)
+    wide = scale.high - scale.low
+    steps = range(1, 10) if wide < 0.5 else (1, 2, 5) if wide < 2.5 else (1,)
     powers = range(math.floor(scale.low), math.ceil(scale.high) + 1)
     every = [step * 10.0**power for power in powers for step in steps]
     return [tick for tick in every if 4 <= scale.at(math.log10(tick)) <= 96]
@@ -354,8 +357,7 @@ def _front_line(front: Sequence[CostPoint], x: Scale, y: Scale) -> list[str]:
     places = [(x.at(math.log10(p.cost)), 100 - y.at(p.value)) for p in front]
     steps = []
     for (x1, y1), (x2, y2) in pairwise(places):
-        across, up = map(percent, (x1, x2)), map(percent, (y1, y2))
-        (a, b), (c, d) = across, up
+        a, b, c, d = map(percent, (x1, x2, y1, y2))
         steps += [line(a, c, b, c, class_="front"), line(b, c, b, d, class_="front")]
     return steps
 

@@ -173,6 +173,12 @@ def say_verdict(verdict: Verdict, comparison: Comparison | None) -> tuple[str, s
     return verdict.headline, numbers, f"Test: {how}" if how else ""
 
 
+def verdict_box(sentence: str, *small: str, measure: int | None = None) -> str:
+    """Write a verdict: its sentence large, its numbers and method small below."""
+    lines = [f"<p>{html_text(sentence)}.</p>", *(tag("small", html_text(s)) for s in small if s)]
+    return tag("div", "".join(lines), class_="verdict", data_measure=measure)
+
+
 def explain_terms(words: Iterable[str]) -> Markup:
     """Write terms as buttons that open their meaning, by mouse, keyboard and touch; once a page."""
     written = []
@@ -410,23 +416,26 @@ def table_figure(
     file_name: str,
     look: Decoration | None = None,
     kind: str = "",
+    titled: bool = False,
 ) -> str:
     """Write a table that can be sorted, copied, and downloaded as CSV.
 
     `kind` says more of it to the style sheet and the script: `systems` has a row for each run.
+    Its caption is only heard where a heading has `titled` it.
     """
     label = html_text(caption)
     note = "" if isinstance(table, str) else html_note(table.note.replace("Bold", "Bold and blue"))
     inside = table if isinstance(table, str) else html_table(table, look or Sortable())
     long = not isinstance(table, str) and len(table.rows) > _LONG
+    region = f"Table: {label}" if titled else label  # a landmark, as its section is
     return (
         f'<figure class="table{" " if kind else ""}{kind}" data-file="{html_text(file_name)}">'
-        f'<figcaption>{label}<span class="tools">'
+        f'<figcaption>{"<span></span>" if titled else label}<span class="tools">'
         f'<button type="button" data-do="copy" aria-label="Copy the table: {label}">Copy</button>'
         f'<button type="button" data-do="csv" aria-label="Download as CSV: {label}">CSV</button>'
         "</span></figcaption>"
         f'<div class="scroll{" long" if long else ""}" tabindex="0" role="region" '
-        f'aria-label="{label}">{inside}</div>{note}</figure>'
+        f'aria-label="{region}">{inside}</div>{note}</figure>'
     )
 
 

@@ -30,7 +30,7 @@ from assay.core.judgments import Judgments, Qrels
 from assay.core.mismatches import check_match
 from assay.core.on_demand import OnDemand
 from assay.core.ranking import Ranking
-from assay.core.text import natural_order
+from assay.core.text import bracket, interval_heading, natural_order
 from assay.errors import UsageError
 from assay.io.columns import read_groups
 from assay.io.fingerprints import digest_of_arrays
@@ -40,7 +40,7 @@ from assay.runs.results import Aggregate
 from assay.search.neighbours import check_persistence
 from assay.stats import Interval, intervals
 from assay.stats.choices import LEVEL, RESAMPLES, SEED
-from assay.tables.table import Page, Shown, Table, Words, columns_of, table_of
+from assay.tables.table import Cell, Page, Shown, Table, Words, columns_of, table_of
 
 if TYPE_CHECKING:
     from assay.comparison.compare import Comparison, compare
@@ -52,7 +52,7 @@ else:
 _RULES: Final = Conventions(tiebreak="index")
 _BLOCK: Final = 1 << 16  # documents to join at once; their keys fit into the caches
 _SHOWN: Final = 2  # documents of a query in a table
-_MEANS: Final = ("queries", "measure", "mean", "low", "high", "n")
+_MEANS: Final = ("queries", "measure", "mean", interval_heading(0.95), "n")
 _MOVED: Final = ("query", "overlap", "RBO", "first change", "text", "appeared", "vanished")
 
 
@@ -591,15 +591,15 @@ def show_stored(run: Any) -> list[tuple[str, Table | str]]:
 def show_records(runs: Iterable[RunRecord]) -> list[tuple[str, Table | str]]:
     """Return verdict, means and moved queries of each diff, for reports."""
     parts: list[tuple[str, Table | str]] = []
-    for run in (run for run in runs if run.task == "diff"):
-        about = run.details
-        means = [
-            (m.subset or "all", m.measure, m.value, m.low, m.high, m.n) for m in run.aggregates
-        ]
+    runs = [run for run in runs if run.task == "diff"]
+    for run in runs:
+        about, of = run.details, f": {run.name}" if len(runs) > 1 else ""
+        numbers = ((m, Cell(bracket(m.low, m.high), "figure")) for m in run.aggregates)
+        means = [(m.subset or "all", m.measure, m.value, ends, m.n) for m, ends in numbers]
         parts += [
-            (f"What changed: {run.name}", "\n".join([about["verdict"], *about["remarks"]])),
-            (f"Likeness of both runs: {run.name}", table_of(_MEANS, means)),
-            (f"Queries that moved: {run.name}", _table_moved(about["moved"])),
-            (f"Signature: {run.name}", about["signature"]),
+            (f"What changed{of}", "\n".join([about["verdict"], *about["remarks"]])),
+            (f"Similarity of the runs{of}", table_of(_MEANS, means)),
+            (f"Queries that moved{of}", _table_moved(about["moved"])),
+            (f"Signature{of}", about["signature"]),
         ]
     return parts

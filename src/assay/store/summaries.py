@@ -191,14 +191,14 @@ def list_datasets(connection: Connection) -> list[tuple[str, int, str]]:
 
 
 def list_measures(connection: Connection, **filters: Any) -> list[str]:
-    """Return the measures of runs, those of most runs first."""
+    """Return the measures of runs: means before counts, those of most runs first."""
     number, place = func.count(), func.min(AGGREGATES.c.position)
     statement = (
         select(AGGREGATES.c.measure)
         .join(RUNS, RUNS.c.id == AGGREGATES.c.run_id)
         .where(conditions(filters), AGGREGATES.c.average == "micro", AGGREGATES.c.subset == "")
         .group_by(AGGREGATES.c.measure)
-        .order_by(number.desc(), place, AGGREGATES.c.measure)
+        .order_by(func.count(AGGREGATES.c.low) == 0, number.desc(), place, AGGREGATES.c.measure)
         .limit(MOST_NAMES)
     )
     return list(connection.execute(statement).scalars())
@@ -219,8 +219,12 @@ def find_means(connection: Connection, measure: str, **filters: Any) -> list[Run
 
 
 def find_headlines(connection: Connection) -> list[RunMean]:
-    """Return the first mean of every finished run, newest first."""
-    return _read_means(connection, and_(AGGREGATES.c.position == 0, are_overall()), {})
+    """Return the first mean of every finished run, else its first count; newest first."""
+    at = AGGREGATES.c
+    place = func.coalesce(func.min(case((at.low.is_not(None), at.position))), 0).label("place")
+    first = select(at.run_id, place).where(are_overall()).group_by(at.run_id).subquery().c
+    here = and_(at.run_id == first.run_id, at.position == first.place, are_overall())
+    return _read_means(connection, here, {})
 
 
 def _read_means(

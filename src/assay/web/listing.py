@@ -84,9 +84,7 @@ def moment_column(
     return ListColumn(heading, lambda row: exact_moment(moment(row)), key=key, form=format_moment)
 
 
-def ci_column(
-    mean: Callable[[Row], Aggregate | RunMean | None], level: float = 0.95
-) -> ListColumn[Row]:
+def ci_column(mean: Callable[[Row], Any], level: float = 0.95) -> ListColumn[Row]:
     """Declare a column of the ends of intervals, as people read them."""
 
     def ends(row: Row) -> Cell:
@@ -302,6 +300,7 @@ class Listing(Decoration, Generic[Row]):
         style = declared.style(record) if declared.style else ""
         classes = [
             style,
+            "" if declared.show is None else declared.heading,
             "" if left else "n",
             "name" if column == (self.columns[0].heading == "rank") else "",
             "short" if len(cell.text) <= _SHORT else "",

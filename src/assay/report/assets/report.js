@@ -123,6 +123,8 @@
   const queries = page.values.queries, alone = page.runs.length === 1;
   const fixed = (value) => (Number.isNaN(value) ? "–" : value.toFixed(4));
   const signed = (value) => (value > 0 ? "+" : "") + fixed(value);
+  const minus = (text) => text.replaceAll("-", "−"); // in sentences; tables keep what programs read
+  const count = (number) => number.toLocaleString("en");
   let rows = [], listedAll = false;
 
   const rowsOf = async () => {
@@ -156,10 +158,10 @@
   };
   const describe = (found, pairs) => {
     const measure = page.measures[chosen.measure], n = found.length;
-    if (alone) return `${page.runs[0]} on ${measure}, ${n} queries, the best first.`;
+    if (alone) return `${page.runs[0]} on ${measure}, ${count(n)} queries, the best first.`;
     const won = found.filter((row) => row.difference > 0).length;
     const lost = found.filter((row) => row.difference < 0).length;
-    const counts = `better on ${won}, equal on ${n - won - lost}, worse on ${lost} of ${n} queries.`;
+    const counts = `better on ${count(won)}, equal on ${count(n - won - lost)}, worse on ${count(lost)} of ${count(n)} queries.`;
     return `${page.runs[chosen.first]} − ${page.runs[chosen.second]} on ${measure}: ${tested(pairs)}${counts}`;
   };
   const SAID = { "not separable": "not significant", undecided: "not tested", contradictory: "unclear" };
@@ -170,9 +172,9 @@
     const [difference, low, high] = pair.map(Number), sign = turned ? -1 : 1;
     const ends = [sign * low, sign * high].sort((a, b) => a - b).map(signed).join(" to ");
     const p = Number(pair[3]) === 0 ? "p < 0.0001" : `p = ${pair[3]}`;
-    const numbers = [...(Number.isNaN(low) ? [] : [`interval ${ends}`]), ...(pair[3] === "nan" ? [] : [p])].join(", ");
+    const numbers = [...(Number.isNaN(low) ? [] : [minus(`${page.interval} ${ends}`)]), ...(pair[3] === "nan" ? [] : [p])].join(", ");
     const words = { ...SAID, ...(turned ? { better: "worse", worse: "better" } : {}) }[pair[4]] ?? pair[4];
-    return `${signed(sign * difference)}${numbers && ` (${numbers})`}, ${words}; `;
+    return `${minus(signed(sign * difference))}${numbers && ` (${numbers})`}, ${words}; `;
   };
   const bars = (found) => {
     const step = Math.max(1, found.length / MOST_BARS), shown = [];
@@ -213,13 +215,13 @@
     const most = listedAll || filtered ? MOST_LISTED : 2 * LISTED;
     const some = found.length <= most ? found
       : [...found.slice(0, most / 2), ...found.slice(-most / 2)];
-    const caption = filtered ? `${found.length} of ${rows.length} queries`
+    const caption = filtered ? `${count(found.length)} of ${count(rows.length)} queries`
       : some.length < found.length ? "Queries with the largest differences" : "All queries";
     const figure = queryTable(some, caption);
     figure.querySelector(".scroll").classList.toggle("long", some.length > LONG);
     const parts = [figure];
     if (!listedAll && !filtered && some.length < found.length) {
-      parts.push(make("button", `List all ${found.length} queries`, { type: "button", id: "list-all" }));
+      parts.push(make("button", `List all ${count(found.length)} queries`, { type: "button", id: "list-all" }));
     }
     one("difference-table").replaceChildren(...parts);
     fit();

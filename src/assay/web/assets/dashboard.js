@@ -62,7 +62,6 @@
       drop.addEventListener("click", () => write(read().filter((other) => other.name !== view.name)));
       return [link, drop];
     }));
-    if (!found.length) saved.textContent = "none saved";
   };
   if (views) {
     views.hidden = false;

@@ -152,10 +152,10 @@ def _shared_measures(runs: Sequence[Run]) -> list[str]:
         for run in runs
     ]
     shared = [name for name in measures[0] if all(name in names for names in measures)]
-    return [name for name in dict.fromkeys(shared) if _is_testable(name)]
+    return [name for name in dict.fromkeys(shared) if is_testable(name)]
 
 
-def _is_testable(name: str) -> bool:
+def is_testable(name: str) -> bool:
     """Check that a measure is a mean over queries, which alone can be tested."""
     try:
         return comparable(parse(name))
@@ -237,16 +237,12 @@ def _overview(
     comparison: Comparison | None = None,
 ) -> Listing[tuple[str, Run]]:
     """Declare the list of stored means on all shared measures; one of them may be tested."""
-    tested = () if comparison is None else comparison.standings
+    tested = () if comparison is None else comparison.standings_on(comparison.measures[0])
     leaders = {(row.measure, row.name) for row in tested if row.leads}
 
     def mean_column(measure: str) -> ListColumn[tuple[str, Run]]:
-        best = max((v for run in runs if (v := run.means()[measure]) is not None), default=None)
-
         def cell(row: tuple[str, Run]) -> Cell:
-            value = row[1].means()[measure]
-            highest = value is not None and value == best
-            return Cell(value, "fraction", highest or (measure, row[0]) in leaders)
+            return Cell(row[1].means()[measure], "fraction", (measure, row[0]) in leaders)
 
         return ListColumn(measure, cell)
 
@@ -258,6 +254,7 @@ def _overview(
         *map(mean_column, measures),
     ]
     rows = list(zip(names, runs, strict=True))
+    rows.sort(key=lambda row: [rank.name for rank in tested].index(row[0]) if tested else 0)
     return Listing(request, "measures", "Means of all measures", columns, rows)
 
 
@@ -426,7 +423,7 @@ def _setting_listing(
 ) -> Listing[SettingRow]:
     columns: list[ListColumn[SettingRow]] = [
         ListColumn("setting", lambda row: row.name),
-        ListColumn("of", lambda row: row.section),
+        ListColumn("section", lambda row: row.section),
         *map(_run_column, range(len(runs)), names_of(runs), runs),
     ]
     return Listing(request, "settings", "Settings", columns, rows)

@@ -12,7 +12,7 @@ from assay.comparison.verdict import describe_test
 from assay.core.text import format_bytes, format_rate, format_time
 from assay.errors import AssayError
 from assay.report.svg import CostPoint, TrendPoint, cost_picture, trend_line, trend_scale
-from assay.report.tables import explain_terms
+from assay.report.tables import explain_terms, say_verdict
 from assay.runs.record import names_of
 from assay.stats import Interval
 from assay.store import Run, Store, summaries
@@ -28,7 +28,7 @@ from assay.web.page import PageRequest, PageRoute, WebPage
 
 _MOST_VALUES: Final = 500_000  # runs × queries whose letters take seconds, not minutes
 _OTHERS: Final = 3  # measures beside the one that ranks, unless they are chosen
-_KINDS: Final = {"newest": "the newest run of each name", "all": "all runs"}
+_KINDS: Final = {"newest": "newest of each name", "all": "all runs"}
 
 
 def leaderboard_page(request: PageRequest) -> WebPage:
@@ -71,10 +71,11 @@ def leaderboard_page(request: PageRequest) -> WebPage:
         "query_sets": len(queries),
         "runs": [entry.to_dict() for entry in listing.rows],
     }
-    title = f"Leaderboard of {dataset or 'runs without a dataset'}"
+    grouped = any(letters.by_run.values())
+    values = {key: {getattr(run, key) for run in ranked} for key in ("n", "chance")}
     return WebPage(
         "leaderboard",
-        title,
+        f"Leaderboard of {dataset or 'runs without a dataset'}",
         data,
         [listing],
         {
@@ -82,7 +83,9 @@ def leaderboard_page(request: PageRequest) -> WebPage:
             "named_like": named_like,
             "chosen": bool(request.params.get_all("also")),
             "note": letters.note,
-            "terms": explain_terms([measure, "interval", *(["group"] if letters.by_run else [])]),
+            "terms": explain_terms([measure, "interval", *(["group"] if grouped else [])]),
+            "verdict": letters.verdict,
+            "shared": {key: each.pop() for key, each in values.items() if len(each) == 1},
             "retry_after": letters.retry_after,
             "compare": web.address("/compare", run=letters.family, measure=measure)
             if len(letters.family) > 1
@@ -133,8 +136,8 @@ def _rank(rows: Sequence[RunMean], *, newest: bool) -> list[RunMean]:
 
 @dataclass(frozen=True)
 class _Letters:
-    """Groups by run, a note on them, seconds until they are ready, who was compared, and which
-    runs may be the best on each measure.
+    """Groups by run, a note on them, seconds until they are ready, who was compared, which runs
+    may be the best on each measure, and the verdict with its numbers.
     """
 
     by_run: dict[int, str] = field(default_factory=dict)
@@ -142,6 +145,7 @@ class _Letters:
     retry_after: int = 0
     family: tuple[int, ...] = ()
     leaders: dict[str, frozenset[int]] = field(default_factory=dict)
+    verdict: Sequence[str] = ()
 
 
 def _find_letters(
@@ -187,8 +191,9 @@ def _find_letters(
     unit = "" if settings.by is None else f", whole groups by {settings.by}"
     how = f"{describe_test(settings, len(comparison.pairs))}{unit}"
     shared = "Runs that share a letter do not differ significantly"
-    note = f"{shared} ({how}: {comparison.family}).{left_out}"
-    return _Letters(letters, note, seconds, ids, leaders)
+    note = f"{shared} ({how}).{left_out}" if any(letters.values()) else left_out.strip()
+    verdict = say_verdict(comparison.verdicts[measure], comparison)[:2]
+    return _Letters(letters, note, seconds, ids, leaders, verdict)
 
 
 def _family(store: Store, ranked: Sequence[RunMean], measure: str) -> tuple[list[Run], str]:
@@ -228,7 +233,8 @@ def _largest(values: Iterable[float | None]) -> float | None:
 def _board_columns(
     entries: Sequence[_Entry], measure: str, also: Sequence[str], letters: _Letters, exact: bool
 ) -> list[ListColumn[_Entry]]:
-    """Declare the columns; letters, costs and models only where some run has them.
+    """Declare the columns; letters, costs and models only where some run has them, chance and
+    number of queries only where they differ.
 
     `exact` is for programs: the ends of intervals are columns of their own.
     """
@@ -259,6 +265,8 @@ def _board_columns(
     low: ListColumn[_Entry] = ListColumn("from", lambda entry: entry.run.low, "fraction")
     high: ListColumn[_Entry] = ListColumn("to", lambda entry: entry.run.high, "fraction")
     ends = [low, high] if exact else [lists.ci_column(lambda entry: entry.run, level)]
+    chance: ListColumn[_Entry] = ListColumn("chance", lambda entry: entry.run.chance, "fraction")
+    queries: ListColumn[_Entry] = ListColumn("queries", lambda entry: entry.run.n, "count")
     return [
         ListColumn("rank", lambda entry: entry.place, "count"),
         ListColumn(
@@ -268,11 +276,10 @@ def _board_columns(
         ),
         ListColumn(measure, lambda entry: Cell(entry.run.value, "fraction", entry.leads)),
         *ends,
-        *([group] if letters.by_run else []),
+        *([group] if any(letters.by_run.values()) else []),
         *map(mean_column, also),
         *map(cost_column, costs),
-        ListColumn("chance", lambda entry: entry.run.chance, "fraction"),
-        ListColumn("queries", lambda entry: entry.run.n, "count"),
+        *(each for each in (chance, queries) if exact or len(set(map(each.value, entries))) > 1),
         *([model] if with_models else []),
         ListColumn("run", lambda entry: entry.run.id, "count"),
         lists.moment_column("began", lambda entry: entry.run.created),
@@ -303,7 +310,7 @@ class Cost:
 
 
 COSTS: Final = {
-    "seconds_per_query": Cost("search/query", "search time of a query", format_time),
+    "seconds_per_query": Cost("search/query", "search time per query", format_time),
     "texts_per_second": Cost(
         "texts/s", "time to encode a text", lambda rate: format_rate(rate) or "", format_time
     ),
@@ -341,6 +348,7 @@ def _cost_context(request: PageRequest, entries: Sequence[_Entry], measure: str)
 
 _MOST_RUNS: Final = 100
 _LISTED: Final = 5
+_Step = tuple[RunMean, Change]
 
 
 def trends_page(request: PageRequest) -> WebPage:
@@ -474,9 +482,10 @@ def _points(series: Sequence[RunMean], changes: Sequence[Change], measure: str) 
 
 def _listing(
     request: PageRequest, series: Sequence[RunMean], changes: Sequence[Change], measure: str
-) -> Listing[tuple[RunMean, Change]]:
+) -> Listing[_Step]:
     """Declare the list of runs, the newest first, each with its change."""
-    columns: list[ListColumn[tuple[RunMean, Change]]] = [
+    commit: ListColumn[_Step] = ListColumn("commit", lambda row: row[0].git_commit[:10])
+    columns: list[ListColumn[_Step]] = [
         ListColumn(
             "began (UTC)",
             lambda row: web.exact_moment(row[0].created),
@@ -487,19 +496,18 @@ def _listing(
         ListColumn(measure, lambda row: row[0].value, "fraction"),
         ListColumn("from", lambda row: row[0].low, "fraction"),
         ListColumn("to", lambda row: row[0].high, "fraction"),
-        ListColumn("difference", lambda row: row[1].difference, "difference"),
-        ListColumn("from ", lambda row: row[1].low, "difference"),
-        ListColumn("to ", lambda row: row[1].high, "difference"),
         ListColumn(
             "change",
             lambda row: row[1].words,
             style=lambda row: f"change {row[1].kind}" if row[1].words else "",
         ),
-        ListColumn("commit", lambda row: row[0].git_commit[:10]),
+        ListColumn("difference", lambda row: row[1].difference, "difference"),
+        ListColumn("from ", lambda row: row[1].low, "difference"),
+        ListColumn("to ", lambda row: row[1].high, "difference"),
+        *([commit] if any(run.git_commit for run in series) else []),
     ]
     rows = list(zip(series, changes, strict=True))[::-1]
-    caption = "Runs, newest first"
-    return Listing(request, "trend", caption, columns, rows, run=lambda row: row[0])
+    return Listing(request, "trend", "Runs, newest first", columns, rows, run=lambda row: row[0])
 
 
 ROUTES: Final = (

@@ -176,7 +176,8 @@ def _groups(request: PageRequest, scores: Scores) -> tuple[str, Listing[tuple[st
 def _verdict(run: Run, measure: str) -> tuple[str, str]:
     """Return a sentence on one mean, and its numbers; nothing without a mean."""
     if run.signature and not run.conventions:  # its numbers are not those of a ranking
-        return str(run.details().get("verdict", "")), ""
+        sentence, _, numbers = str(run.details().get("verdict", "")).rstrip(".").partition("; ")
+        return sentence, numbers
     means = (row for row in run.aggregates if row.measure == measure and not row.by_column)
     mean = next(means, None)
     if run.status != "finished" or mean is None or mean.value is None:
@@ -194,7 +195,7 @@ def _facts(run: Run) -> list[tuple[str, str, str]]:
     facts = [
         ("task", run.task, web.address("/runs", task=run.task)),
         ("dataset", run.dataset, web.address("/leaderboard", dataset=run.dataset)),
-        ("model", run.model, web.address("/runs", model=run.model)),
+        ("model", lists.show_model(run), web.address("/runs", model=run.model)),
         ("queries", f"{run.n_queries:,}" if run.n_queries else "", ""),
         ("began", f"{web.format_moment(run.created)} UTC", ""),
         ("took", took, ""),
@@ -239,7 +240,10 @@ def _format_fingerprint(mark: Any) -> str:
 
 
 def _numbers(request: PageRequest, run: Run) -> Listing[Aggregate]:
-    """Declare the list of all aggregates without empty columns, intervals drawn."""
+    """Declare the list of all aggregates without empty columns, intervals drawn.
+
+    The kind of average stands beside the measure, so that no two rows look alike.
+    """
     aggregates = run.aggregates
     ends = (end for row in aggregates for end in (row.value, row.low, row.high))
     scale = Scale.around([0.0, *ends])
@@ -249,15 +253,15 @@ def _numbers(request: PageRequest, run: Run) -> Listing[Aggregate]:
             lambda row: row.measure,
             link=lambda row: web.address(f"/run/{run.id}", measure=row.measure),
         ),
+        ListColumn(
+            "average", lambda r: f"{r.average} by {r.by_column}" if r.by_column else r.average
+        ),
+        ListColumn("part", lambda row: row.subset),
         ListColumn("value", lambda row: row.value, "fraction"),
         ListColumn("from", lambda row: row.low, "fraction"),
         ListColumn("to", lambda row: row.high, "fraction"),
         ListColumn("chance", lambda row: row.chance, "fraction"),
         ListColumn("ceiling", lambda row: row.ceiling, "fraction"),
-        ListColumn(
-            "average", lambda r: f"{r.average} by {r.by_column}" if r.by_column else r.average
-        ),
-        ListColumn("part", lambda row: row.subset),
         ListColumn("queries", lambda row: row.n, "count"),
         ListColumn("empty", lambda row: row.empty, "count"),
         ListColumn("missing", lambda row: row.missing, "count"),
@@ -266,9 +270,9 @@ def _numbers(request: PageRequest, run: Run) -> Listing[Aggregate]:
     filled = [
         column
         for i, column in enumerate(columns)
-        if i < 4 or any(column.value(row) for row in aggregates)
+        if i in (0, 1, 3, 4, 5) or any(column.value(row) for row in aggregates)
     ]
-    picture = lists.interval_column(3, scale, aggregates)
+    picture = lists.interval_column(filled.index(columns[5]), scale, aggregates)
     return Listing(request, "numbers", "Numbers", filled, aggregates, picture=picture)
 
 
@@ -338,12 +342,8 @@ def _listing(
     measures = dict.fromkeys(str(measure) for s in scores if s for measure in s.measures)
 
     def measure_column(measure: str) -> ListColumn[int]:
-        """Mark the best value, where they differ."""
         values = [_value(s, place, measure) for s, place in zip(scores, places, strict=True)]
-        defined = {value for value in values if value is not None}
-        best = max(defined) if len(defined) > 1 else None
-        cells = [Cell(v, "fraction", v is not None and v == best) for v in values]
-        return ListColumn(measure, cells.__getitem__)
+        return ListColumn(measure, values.__getitem__, "fraction")
 
     columns: list[ListColumn[int]] = [
         ListColumn("run", names.__getitem__, link=lambda i: web.address(f"/run/{runs[i].id}")),
@@ -478,9 +478,7 @@ def _elsewhere(places: Sequence[tuple[str, int | None]], only: bool) -> str:
     """Say where the other runs have the document."""
     if only:
         return "only here"
-    if len(places) == 1:
-        return f"there {places[0][1]}"
-    return ", ".join(f"{name}: {'–' if place is None else place}" for name, place in places)
+    return "rank " + " · ".join(f"{place or '–'} in {name}" for name, place in places)
 
 
 ROUTES: Final = (PageRoute("/run/{key}", run_page), PageRoute("/query", query_page))

@@ -25,6 +25,7 @@ from assay.web import page as web
 from assay.web.caches import PENDING, Change
 from assay.web.listing import ListColumn, Listing, Paging, SortOrder
 from assay.web.page import PageRequest, PageRoute, QueryParams, WebPage
+from assay.web.pages.compare import is_testable
 from assay.web.pages.leaderboard import describe_difference, recovery_of
 
 _LISTED: Final = ("task", "dataset", "model", "tag")
@@ -78,7 +79,9 @@ RUN_COLUMNS: Final[dict[str, ListColumn[RunSummary]]] = {
 
 
 def _first_mean(run: RunSummary) -> tuple[str, float | None]:
-    return next(iter(run.means().items()), ("", None))
+    """Return the first mean that runs can be compared on, else the first number."""
+    means = sorted(run.means().items(), key=lambda mean: not is_testable(mean[0]))
+    return next(iter(means), ("", None))
 
 
 _FIRST_MEAN: Final[list[ListColumn[RunSummary]]] = [
@@ -297,11 +300,13 @@ def _group_listing(
         return ListColumn(heading, lambda group: group.best.get(measure), "fraction", measure)
 
     columns: list[ListColumn[RunGroup]] = [
-        ListColumn(view.group, lambda group: group.name, key="group", ascending=True, link=link),
+        ListColumn(
+            view.group, lambda g: g.name or "(none)", key="group", ascending=True, link=link
+        ),
         ListColumn("runs", lambda group: group.runs, "count", "runs"),
+        *map(best, measures),
         ListColumn("running", lambda group: group.running or None, "count"),
         ListColumn("failed", lambda group: group.failed or None, "count"),
-        *map(best, measures),
         lists.moment_column("last run (UTC)", lambda group: group.last, "created"),
     ]
     return Listing(request, "groups", f"Runs by {view.group}", columns, groups, view.order)
@@ -313,7 +318,6 @@ _PERIODS: Final = (7, 30, 90)  # days
 _MOST_TESTED: Final = 12  # drops that are tested, the largest first
 _MOST_POINTS: Final = 30  # of a sparkline
 _MOST_DATASETS: Final = 20
-_MOST_NEWS: Final = 12
 _NEWEST: Final = 8
 
 
@@ -349,9 +353,9 @@ def home_page(request: PageRequest) -> WebPage:
             "open": [drop for drop in drops if not drop.recovered],
             "periods": [(str(d), f"{d} days") for d in _PERIODS] + [("all", "all")],
             "retry_after": int(pending or any(board.change == PENDING for board in boards)),
-            "news": news[:_MOST_NEWS],
+            "news": news,
             "boards": boards,
-            "n_news": len(news),
+            "difference": describe_difference,
         },
     )
 
@@ -454,11 +458,6 @@ class Regression:
     change: Change
     recovered: int | None = None
 
-    @property
-    def numbers(self) -> str:
-        """The change with its interval."""
-        return describe_difference(self.change)
-
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
         runs = {"run": self.run.to_dict(), "before": self.before.to_dict()}
@@ -513,21 +512,21 @@ def _change_of(old: RunMean, new: RunMean) -> float:
 def _dataset_listing(request: PageRequest, boards: Sequence[Board]) -> Listing[Board]:
     columns: list[ListColumn[Board]] = [
         ListColumn("dataset", lambda board: board.group.name or "(none)", link=_board_link),
-        ListColumn("mean", lambda board: board.best and board.best.value, "fraction"),
+        ListColumn("best", lambda board: board.best and board.best.value, "fraction"),
         ListColumn("measure", lambda board: board.best and board.best.measure),
-        ListColumn(
-            "best run",
-            lambda board: board.best and board.best.name,
-            link=lambda board: web.address(f"/run/{board.best.id}") if board.best else "",
-        ),
-        lists.ci_column(lambda board: board.best),
-        ListColumn("followed", lambda board: board.series[0].name if board.series[1:] else None),
         ListColumn(
             "change",
             lambda board: board.change.difference,
             "difference",
             style=lambda board: f"change {board.change.kind}",
         ),
+        ListColumn(
+            "best run",
+            lambda board: board.best and board.best.name,
+            link=lambda board: web.address(f"/run/{board.best.id}") if board.best else "",
+        ),
+        lists.ci_column(lambda board: board.best),
+        ListColumn("trend of", lambda board: board.series[0].name if board.series[1:] else None),
         ListColumn("runs", lambda board: board.group.runs, "count"),
         lists.moment_column("last run (UTC)", lambda board: board.group.last),
     ]
@@ -535,7 +534,7 @@ def _dataset_listing(request: PageRequest, boards: Sequence[Board]) -> Listing[B
         sparkline([run.value or 0.0 for run in board.series], f"its last {len(board.series)} runs")
         for board in boards
     ]
-    picture = ExtraColumn(5, "picture", "over time", lines)
+    picture = ExtraColumn(2, "picture", "trend", lines)
     return Listing(request, "datasets", "Datasets", columns, boards, picture=picture)
 
 
