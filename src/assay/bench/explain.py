@@ -76,7 +76,7 @@ class Answers(Shown):
     def page(self) -> Page:
         """Return the query, its relevant documents, and the results of each system."""
         page: Page = [Words(f"{self.query}: {self.text}", "verdict")]
-        nothing = Words("No document is known to be relevant.")
+        nothing = Words("No document is judged relevant.")
         page.append(self.relevant_table() if self.relevant else nothing)
         for name, results in self.by_system.items():
             values = self.values.get(name, {})
@@ -183,7 +183,7 @@ def _check_query(query: str, source: Any) -> None:
         texts = zip(queries, getattr(source, "query_texts", ()), strict=False)
         same = [id for id, text in texts if text.split() == query.split()]
         if same:
-            hint = f" It is the text of query {name_few(same)}. Pass the id."
+            hint = f" That is the text of query {name_few(same)}. Pass the id."
         elif len(query.split()) > 1:
             hint += " Pass the id of a query, not its text."
         raise IdError(f"Unknown query {query!r}.{hint}")
@@ -220,7 +220,7 @@ def explain_runs(runs: Sequence[Any], query: str, *, places: int = PLACES) -> An
     if not by_system:
         _check_query(query, runs[0].scores())
         advice = "'assay bench --save' stores them"
-        raise UsageError(f"Run {runs[0].id} was stored without its results. {advice}.")
+        raise UsageError(f"Run {runs[0].id} has no stored results. {advice}.")
     return Answers(query, by_system, values)
 
 

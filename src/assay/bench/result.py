@@ -227,13 +227,10 @@ class BenchResult(Shown):
         baseline = str(settings.get("baseline"))
         if baseline in self.left_out:
             reason = self.left_out[baseline]
-            raise InputError(f"The baseline {baseline!r} cannot run: {reason}.")
+            raise InputError(f"The baseline {baseline!r} cannot run: {reason}. Choose another.")
         if baseline in self.bases:
             base = self.bases[baseline]
-            raise UsageError(
-                f"The baseline {baseline!r} is a variant of {base!r}, with which it is compared in "
-                f"a family of its own. Name {base!r}."
-            )
+            raise UsageError(f"The baseline {baseline!r} is a variant of {base!r}. Name {base!r}.")
         if len(self.rivals) < 2 and baseline in self.bases.values():
             settings.pop("baseline")  # it is that of its variants alone
         of_compare = {key: value for key, value in settings.items() if key != "baseline"}
@@ -601,23 +598,23 @@ def _rerank_page(result: BenchResult, board: Leaderboard) -> Page:
     for comparison in result.reranked(**asdict(board.settings)):
         baseline, family = comparison.baseline, comparison.family
         page += [Words(f"Gain over {baseline}: {said}") for said in comparison.verdicts.values()]
-        page.append(Words(f"Rerankers of {baseline} are a family of their own: {family}."))
+        page.append(Words(f"Rerankers of {baseline} form a separate family: {family}."))
     for system in result.systems:
         if not system.first:
             continue
         before, costs = result[system.first].seconds_per_query or 0.0, system.result.costs
         two, n_pairs, n_computed = Rerank.parse(system.spec), costs.pairs or 0, costs.pairs_computed
-        sentence = f"{system.name} puts the first {two.depth} {two.count} of each query in order"
+        sentence = f"{system.name} puts the first {two.depth} {two.count} of each query"
         sentence += f": {n_pairs:,} pairs"
         if n_computed:
-            least = f", {n_computed:,} of them computed now, which takes at least "
-            sentence += least if n_computed < n_pairs else ", which takes "
+            least = f", {n_computed:,} computed now in at least "
+            sentence += least if n_computed < n_pairs else ", in "
             sentence += format_time((system.seconds_per_query or before) - before)
             if costs.tokens is not None:
                 sentence += f" and {costs.tokens / max(len(system.ranking), 1):,.0f} tokens"
             sentence += f" after the {format_time(before)} of {system.first}"
         else:
-            sentence += ", all from the cache"
+            sentence += ", all cached"
         page.append(Words(f"{sentence}."))
     return page
 
@@ -676,7 +673,7 @@ def _variant_page(result: BenchResult, board: Leaderboard) -> Page:
     ]
     for system in result.systems:
         if system.result.index is not None and system.result.index.learnt:
-            later = "; documents added later may be found less often"
+            later = "; recall may be lower for documents added later"
             page.append(Words(f"{system.name}: {system.result.index.learnt}{later}.", "remark"))
     if rows:
         page.append(Table(tuple(rows[0]), tuple(tuple(row.values()) for row in rows)))
@@ -711,9 +708,9 @@ def _describe_search(result: BenchResult) -> Iterator[str]:
     if served := [s for s in result.systems if s.result.costs.serving is not None]:
         serving: Any = served[0].result.costs.serving
         yield (
-            f"Systems are queried at a concurrency of {serving['concurrency']}, after "
-            f"{serving['warm_up']} warm-up queries that do not count; latencies are of answers, "
-            "with 95 % intervals by order statistics."
+            f"Systems are queried at concurrency {serving['concurrency']} after "
+            f"{serving['warm_up']} warm-up queries; latencies have 95 % intervals by order "
+            "statistics."
         )
 
 

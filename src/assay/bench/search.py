@@ -67,7 +67,7 @@ class ChunkAggregation:
         kind, _, number = text.partition(":")
         if kind != "sum" or (parse_whole(number) or 0) < 1:
             rules = "'max' or 'sum:N', such as sum:3"
-            raise UsageError(f"Chunk scores are aggregated by {rules}, not {text!r}.")
+            raise UsageError(f"Unknown chunk aggregation {text!r}. Use {rules}.")
         return cls(int(number))
 
     def __str__(self) -> str:
@@ -341,7 +341,7 @@ class ModelSearch:
             docs, queries = replace(docs, vectors=both[0]), replace(queries, vectors=both[1])
         n_dimensions = docs.vectors.shape[1]
         if n_dimensions != (width := queries.vectors.shape[1]):
-            sizes = f"{n_dimensions} dimensions of documents and {width} of queries"
+            sizes = f"{n_dimensions} dimensions for documents and {width} for queries"
             raise UsageError(f"{name!r} makes {sizes}.")
         sums = docs.seconds + queries.seconds, docs.n_computed + queries.n_computed
         tokens = add_tokens(docs.tokens, queries.tokens)
@@ -577,21 +577,21 @@ def check_ragged(kind: ragged.VectorKind, model: Model, indexes: Iterable[str] =
     named, metric, code = f"{model.name!r} makes {ragged.NAMES[kind]}", model.metric, model.codes
     if kind == "dense":
         if code is not None and token_codes.is_pooled(code):
-            raise UsageError(f"{named} of a text; {code!r} pools token vectors.")
+            raise UsageError(f"{named} per text; {code!r} pools token vectors. Omit it.")
         return
     if kind == "tokens":
         if metric is not None:
-            raise UsageError(f"{named}, which are compared by MaxSim. Omit its metric {metric!r}.")
+            raise UsageError(f"{named}, compared by MaxSim. Omit its metric {metric!r}.")
         if code is not None:
             token_codes.parse_code(code)
     elif metric == "l2":
-        raise UsageError(f"{named}, which are compared by 'dot' or 'cosine', not 'l2'.")
+        raise UsageError(f"{named}, compared by 'dot' or 'cosine'. Replace 'l2'.")
     elif code is not None:
         raise UsageError(f"{named}, which have no codes. Omit codes={code}.")
     for index in indexes:
         raise UsageError(
-            f"{named}, which the index {mask_secrets(index)!r} does not take: they are searched "
-            "exactly. Run them without --index."
+            f"{named}, which the index {mask_secrets(index)!r} cannot hold. Run them without "
+            "--index."
         )
 
 
@@ -630,7 +630,7 @@ def _asking(name: str, encoded: EncodedTexts) -> NDArray[np.int64]:
 
 
 def _no_vectors(name: str, what: str) -> InputError:
-    return InputError(f"{name!r} gives all {what} a vector of zeros: nothing can be retrieved.")
+    return InputError(f"{name!r} gives all {what} a zero vector: nothing can be retrieved.")
 
 
 def _renumber(ranking: Ranking, units: NDArray[np.int64], query_ids: Ids) -> Ranking:

@@ -133,7 +133,7 @@ def print_answers(answers: Answers) -> None:
     if answers.relevant:
         _print_cut(console, answers.relevant_table())
     else:
-        console.print(Text("No document is known to be relevant.", style="dim"))
+        console.print(Text("No document is judged relevant.", style="dim"))
     for name, results in answers.by_system.items():
         values = answers.values.get(name, {})
         numbers = "  ".join(f"{key} {value:.4f}" for key, value in values.items())
@@ -141,7 +141,7 @@ def print_answers(answers: Answers) -> None:
         if results.results:
             _print_cut(console, answers.table(name))
         else:
-            console.print(Text("It retrieved nothing.", style="dim"))
+            console.print(Text("No results.", style="dim"))
 
 
 def _print_cut(console: Console, table: Table) -> None:

@@ -93,7 +93,7 @@ class JudgeReport:
         if self.earlier:
             lines.append(f"{self.earlier:,} pairs were labelled before")
         if self.unreadable:
-            lines.append(f"{self.unreadable:,} answers could not be read; they count as no label")
+            lines.append(f"{self.unreadable:,} unreadable answers count as no label")
         if self.tokens_in or self.tokens_out:
             lines.append(describe_tokens(self.tokens_in, self.tokens_out, self.price))
         return "\n".join(lines)
@@ -159,7 +159,7 @@ def open_model(
     """
     kind, _, name = spec.partition(":")
     if not name or kind not in ("py", "openai"):
-        raise UsageError(f"{spec!r} names no model. Write openai:MODEL or py:MODULE:FUNCTION.")
+        raise UsageError(f"Unknown model {spec!r}. Write openai:MODEL or py:MODULE:FUNCTION.")
     if kind == "py":
         ask: Model = partial(_call, named_callable(name, "py:MODULE:FUNCTION"), name)
     else:
@@ -205,7 +205,7 @@ def read_answer(value: Any, scale: Sequence[int]) -> Answer:
     if isinstance(value, tuple) and len(value) == 2:
         value, confidence = value
         if not is_real(confidence) or not 0 <= confidence <= 1:
-            raise InputError(f"The judge gave the confidence {confidence!r}; it is from 0 to 1.")
+            raise InputError(f"The judge returned confidence {confidence!r}. Return 0 to 1.")
     if isinstance(value, str):
         return Answer(parse_grade(value, scale), value, confidence)
     grade = float(value) if is_real(value) and value in scale else None
@@ -224,7 +224,8 @@ def read_chat(answer: Any, place: str) -> tuple[str, tuple[int, int]]:
             raise TypeError
     except (KeyError, IndexError, TypeError, AttributeError):
         raise EndpointError(
-            f"{place}/chat/completions: the answer holds no choices[0].message.content."
+            f"{place}/chat/completions: the answer lacks choices[0].message.content. Check "
+            "the endpoint."
         ) from None
     usage = answer.get("usage") or {}
     counts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
@@ -279,7 +280,7 @@ def judge_pool(
         judge_pool(pool, texts, LabelLog("machine.jsonl"), model="py:mine:judge")
     """
     if "{query}" not in prompt or "{document}" not in prompt:
-        raise UsageError("The prompt needs the places {query} and {document}.")
+        raise UsageError("The prompt lacks {query} or {document}. Add it.")
     ask = ask or open_model(model)
     meaning = guidelines or GUIDELINES
     grades = "\n".join(f"{grade}: {meaning.get(grade, '')}" for grade in pool.scale)
@@ -289,7 +290,7 @@ def judge_pool(
     for query, doc in pool.names:
         if query not in texts.queries or doc not in texts.docs:
             what = f"query {query!r}" if query not in texts.queries else f"document {doc!r}"
-            raise InputError(f"There is no text of {what}. Give the files that hold all texts.")
+            raise InputError(f"No text of {what}. Pass files with all texts.")
         about = {"description": texts.descriptions.get(query, ""), "grades": grades}
         filled = fill_prompt(prompt, query=texts.queries[query], document=texts.docs[doc], **about)
         jobs.append(Job.of((query, doc), filled, by))

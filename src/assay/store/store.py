@@ -158,15 +158,15 @@ class Store:
         with self.database.writing() as connection:
             old = queries.find_run(connection, key)
             if old.status == "finished":
-                raise UsageError(f"Run {old.id} is finished: there is nothing to resume.")
+                raise UsageError(f"Run {old.id} is finished. Start a new run.")
             stored = connection.execute(
                 select(*(RUNS.c[name] for name in fixed)).where(RUNS.c.id == old.id)
             ).one()
             changed = [name for name in fixed if stored._mapping[name] != row[name]]
             if changed:
                 raise UsageError(
-                    f"Run {old.id} cannot be resumed: {', '.join(changed)} differs from what was "
-                    "stored. Start a new run."
+                    f"Run {old.id} cannot be resumed: {', '.join(changed)} changed. Start a "
+                    "new run."
                 )
             writing.reopen(connection, old.id)
         return OpenRun(self, old.id)
@@ -240,7 +240,7 @@ class Store:
     def note(self, key: Key, notes: str) -> None:
         """Replace the notes of a run."""
         if not isinstance(notes, str):
-            raise UsageError(f"Notes are a text, found {notes!r}.")
+            raise UsageError(f"Notes must be text. Found {notes!r}.")
         self._edit(key, writing.set_notes, notes)
 
     def _edit(self, key: Key, change: Callable[[Connection, int, Any], None], value: Any) -> None:

@@ -151,7 +151,7 @@ def order_by_column(
 ) -> Sequence[ColumnElement[Any]]:
     """Return an order by a column or mean; runs without come last."""
     if name not in (*ORDERS, *measures):
-        raise UsageError(f"Runs cannot be sorted by {name!r}; by {', '.join(ORDERS)}.")
+        raise UsageError(f"Unknown order {name!r}. Use {', '.join(ORDERS)}.")
     column: ColumnElement[Any]
     if name == "tags":
         first = select(func.min(TAGS.c.tag)).where(TAGS.c.run_id == RUNS.c.id)

@@ -155,14 +155,12 @@ class TaskComparison(Comparison):
         remarks = list(self.aligned.remarks)
         if self.means_only:
             remarks.append(
-                "only the means of tasks are known, so tasks were resampled: what is said is about "
-                "tasks like these, and nothing can be said of how sure the mean on one task is"
+                "only task means are known, so tasks were resampled: intervals generalise to "
+                "similar tasks and ignore the uncertainty within each task"
             )
         borda = self.standings[0].borda_rank
         if borda is not None and borda.note:
-            remarks.append(
-                f"no intervals of Borda ranks, which always resample tasks: {borda.note}"
-            )
+            remarks.append(f"no intervals of Borda ranks (they resample tasks): {borda.note}")
         notes = [row.mean.note for row in self.standings if math.isnan(row.mean.low)]
         remarks += [f"no intervals of means: {note}" for note in notes[:1] if note]
         return tuple(remarks)
@@ -172,9 +170,9 @@ class TaskComparison(Comparison):
         """How p-values and intervals were computed, and what they are about."""
         settings, pairs = self.settings, self.pairs
         span = f"{100 * (1 - settings.level):g} %"
-        about = "tasks were resampled, so it is about tasks like these"
+        about = "tasks were resampled: results generalise to similar tasks"
         if self.units != "tasks":
-            about = f"{pairs[0].units} were resampled within tasks, so it is about these tasks"
+            about = f"{pairs[0].units} were resampled within tasks: results hold for these tasks"
         return (
             f"p: {describe_test(settings, len(pairs))} ({self.family}), {settings.resamples:,} "
             f"resamples, seed {settings.seed}; {about}. Each task weighs the same. Intervals of "
@@ -296,14 +294,11 @@ def _choose_units(values: TaskValues, units: str | None) -> str:
     sizes = zip(values.tasks, values.unit_counts.tolist(), strict=True)
     small = [task for task, n in sizes if n < FEWEST]
     if units == "queries" and values.means_only:
-        raise UsageError(
-            "Only the means of tasks are known, so queries cannot be resampled. Give the values of "
-            "queries, or choose units='tasks'."
-        )
+        raise UsageError("Only task means are known. Pass values per query, or units='tasks'.")
     if units == "queries" and small:
         raise MismatchError(
-            f"Tasks with fewer than {FEWEST} queries (groups): {name_few(small)}. How sure their "
-            "means are is not known: leave them out, or choose units='tasks'."
+            f"Tasks with fewer than {FEWEST} queries (groups): {name_few(small)}, too few to "
+            "resample. Omit them, or pass units='tasks'."
         )
     return units
 
@@ -368,7 +363,7 @@ def _within(mean: Interval, bounds: tuple[float, float] | None) -> Interval:
         ends = (math.nan, math.nan)
         if bounds is not None and all(map(math.isfinite, bounds)):
             ends = constant_ends(mean.estimate, mean.n, mean.level, bounds)
-        note = "all values of a task are equal, so no variation was seen"
+        note = "all values of a task are equal: no variation observed"
         return replace(mean, low=ends[0], high=ends[1], note=note)
     return mean if bounds is None else mean.within(*bounds)
 
@@ -472,7 +467,7 @@ def _lines_of(source: Any, of_mteb: Mapping[str, Any]) -> TaskLines:
     if not folders:
         return join_lines([read_task_lines(path) for path in paths])
     if len(folders) < len(paths):
-        raise UsageError("Give tables, or folders of results of mteb, but not both.")
+        raise UsageError("Tables and folders of mteb results are mixed. Pass one kind.")
     return read_mteb(folders, **of_mteb)
 
 
@@ -480,7 +475,7 @@ def _of_mapping(source: Mapping[Any, Any]) -> dict[str, dict[str, tuple[Scores, 
     scored: dict[str, dict[str, tuple[Scores, str]]] = {}
     for system, tasks in source.items():
         if not isinstance(system, str) or not isinstance(tasks, Mapping):
-            raise UsageError("A dictionary holds {system: {task: Scores}}.")
+            raise UsageError("Invalid dictionary. Pass {system: {task: Scores}}.")
         for task, scores in tasks.items():
             if not isinstance(task, str) or not isinstance(scores, Scores):
                 raise UsageError(
@@ -489,7 +484,7 @@ def _of_mapping(source: Mapping[Any, Any]) -> dict[str, dict[str, tuple[Scores, 
                 )
             scored.setdefault(task, {})[system] = (scores, "")
     if not scored:
-        raise UsageError("There are no systems; a dictionary holds {system: {task: Scores}}.")
+        raise UsageError("No systems. Pass {system: {task: Scores}}.")
     return scored
 
 
@@ -502,14 +497,13 @@ def _of_records(runs: Iterable[HasRecord]) -> dict[str, dict[str, tuple[Scores, 
         place = f"run {run.id}" if hasattr(run, "id") else f"run {record.name!r}"
         if not record.dataset:
             raise MismatchError(
-                f"{place.capitalize()} names no dataset, which is its task here. Save runs with a "
-                "dataset."
+                f"{place.capitalize()} names no dataset (the task). Save runs with --dataset."
             )
         cell = (record.dataset, record.name)
         if cell in places:
             raise MismatchError(
-                f"{record.name!r} has two runs on {record.dataset!r}: {places[cell]} and {place}. "
-                "Choose one of them."
+                f"{record.name!r} has two runs on {record.dataset!r}: {places[cell]} and "
+                f"{place}. Choose one."
             )
         places[cell] = place
         scored.setdefault(record.dataset, {})[record.name] = (record.scored(), record.clusters)

@@ -288,7 +288,7 @@ class MatchingReport(Shown):
             bare = bare.replace("field step ", "")  # as SuperGlue and those after it have it
             heads.append(bare.replace("score@", "matching score@"))
             if name.endswith("±"):
-                heads.append(report.level_heading(self.experiment.evaluation.level))
+                heads.append(Interval.heading(self.experiment.evaluation.level))
         rows = [
             tuple(cell for name in columns for cell in _cells(summary, name))
             for summary in self._rows()
@@ -313,13 +313,19 @@ class MatchingReport(Shown):
 
     def page(self) -> Page:
         """Return tables with words between them, for people."""
-        first, *rest = self.tables()
+        return self._lay_out(self.tables())
+
+    def screen(self) -> Page:
+        """Return the field's AUC and MMA alone, to fit on a screen."""
+        scenes = [self._scene_table()] if self.per_scene else []
+        return self._lay_out([self._table(_HOMOGRAPHIES[:7]), self._table(_BRIEF), *scenes])
+
+    def _lay_out(self, tables: list[Table]) -> Page:
         sets = "; ".join(dict.fromkeys(result.settings["keypoints"] for result in self.results))
         how = f"homographies by {self.estimator.name}, {self.estimator.repeats} repeats"
-        about = f"{how}; keypoints: {sets}"
-        head: Page = [Words(f"pixels in image k; {about}"), first]
+        about = Words(f"Errors in pixels of image k; {how}; keypoints: {sets}.", "method")
         compared = filter(None, [self.comparison])
-        return report.lay_out(head, compared, list(rest), self.remarks, self.signature)
+        return report.lay_out([*tables], compared, [about], self.remarks, self.signature)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -362,6 +368,11 @@ _MATCHES: Final = (
     *("descriptor", "matcher", "category", "pairs", "keypoints", "matches"),
     *(f"repeatability@{HEADLINE}", f"score@{HEADLINE}", "MMA@1", f"MMA@{HEADLINE} ±"),
     *("MMA@5", "MMA@10", f"chance MMA@{HEADLINE}"),
+)
+_BRIEF: Final = (
+    *("descriptor", "matcher", "category"),
+    f"MMA@{HEADLINE} ±",
+    f"chance MMA@{HEADLINE}",
 )
 _HOMOGRAPHIES: Final = (
     *("descriptor", "matcher", "category", "pairs"),
@@ -428,7 +439,7 @@ def match_images(
     parsed = tuple(Matcher.of(name) for name in dict.fromkeys(matchers))
     loaded = run.load_scenes(experiment.dataset) if scenes is None else list(scenes)
     if not parsed or not loaded:
-        raise UsageError("Matching needs at least one matcher and one scene.")
+        raise UsageError("Matching needs a matcher and a scene. Add them.")
     how = estimator or Estimator()
     evaluate = partial(_match_scene, matchers=parsed, estimator=how)
     parts = run.evaluate_scenes(experiment, loaded, evaluate, threads=threads, progress=progress)

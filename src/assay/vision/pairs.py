@@ -180,7 +180,9 @@ def make_pair(
     settings = keypoints or KeypointSettings()
     radii = check_taus(taus)
     if k not in scene.pairs:
-        raise UsageError(f"Scene {scene.name!r} has the pairs 1–{scene.pairs}; there is no 1–{k}.")
+        raise UsageError(
+            f"Scene {scene.name!r} has the pairs 1–{scene.pairs}, not 1–{k}. Choose another."
+        )
     how: dict[str, Any] = {"keypoints": settings, "descriptor": descriptor, "options": options}
     left = reference or describe_image(scene, 1, **how)
     by_id = settings.source == "project"
@@ -556,10 +558,10 @@ class _SceneEvaluation:
     ) -> list[verification.CandidateCounts]:
         rows, ids, broken = self.context.distractors(self.scene.name, settings)
         if broken:
-            what = "fewer distractors" if rows else "not computed, as there are no distractors"
+            what = "fewer distractors" if rows else "not computed without distractors"
             self.notes.append(
-                f"{self.context.descriptor.name}: {task} of {self.scene.name}: {what}: the first "
-                f"image of {checks.name_few(broken)} could not be used"
+                f"{self.context.descriptor.name}: {task} of {self.scene.name}: {what}: the "
+                f"first image of {checks.name_few(broken)} was unusable"
             )
         if not rows:
             return []
@@ -601,6 +603,6 @@ def whole_rows(side: Side) -> tuple[Array, NDArray[np.bool_]]:
 def _notes(scene: Scene, k: int, descriptor: DescriptorSettings, side: Side) -> Iterable[str]:
     if len(side.described.failed):
         yield (
-            f"{descriptor.name}: {len(side.described.failed)} of {len(side.keypoints)} keypoints "
-            f"of {scene.name}/{k} could not be described"
+            f"{descriptor.name}: {len(side.described.failed)} of {len(side.keypoints)} "
+            f"keypoints of {scene.name}/{k} could not be described"
         )

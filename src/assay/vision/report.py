@@ -35,11 +35,6 @@ _ABOUT: Final = ("descriptor", "category", "scenes", "queries", "excluded", "fai
 _MOST_NOTES: Final = 3
 
 
-def level_heading(level: float) -> str:
-    """Return the heading of a column of intervals, as short as these tables have it."""
-    return f"{100 * level:g} %"
-
-
 def fractions(values: Iterable[float | None]) -> list[Cell]:
     """Return a cell for each number from 0 to 1."""
     return [Cell(value, "fraction") for value in values]
@@ -52,7 +47,7 @@ def counts(values: Iterable[float | None]) -> list[Cell]:
 
 def category_table(summaries: Sequence[CategorySummary]) -> Table:
     """Tabulate both means with intervals by descriptor and category."""
-    level = level_heading(summaries[0].micro.level)
+    level = Interval.heading(summaries[0].micro.level)
     means = ("mAP (micro)", level, "mAP (macro)", level)
     rows = []
     for summary in summaries:
@@ -115,7 +110,7 @@ def task_table(
                 add(result.name, name, pooled.interval(kind, labelled, **resampling), labels)
         for task, mean in image_intervals(result, resampling).items():
             add(result.name, task.replace("_", " "), mean, (None, None, None))
-    level = level_heading(resampling.get("level", 0.95))
+    level = Interval.heading(resampling.get("level", 0.95))
     columns = ("descriptor", "task", "AP", level, "+1", "0", "-1")
     return table_of(columns, rows) if rows else None
 
@@ -360,7 +355,7 @@ def compare_descriptors(
         comparison = compare_descriptors(result.headline, measures=["AP", "Success@1"])
     """
     if len(results) < 2:
-        raise UsageError("A comparison takes two or more results.")
+        raise UsageError("A comparison needs two results. Add one.")
     for result in results:
         checks.require(result, DescriptorResult, "every result", "a DescriptorResult")
     names = [result.name for result in results]
@@ -387,11 +382,12 @@ def comparison_words(comparison: Comparison) -> Page:
 def lay_out(
     head: Page, comparisons: Iterable[Comparison], rest: Page, remarks: Sequence[str], sign: str
 ) -> Page:
-    """Put a page together: tables, comparisons, further tables, remarks, signature."""
-    page = list(head)
-    for comparison in comparisons:
-        page += comparison_words(comparison)
-    return [*page, *rest, *(Words(line, "remark") for line in remarks), Words(sign, "signature")]
+    """Put a page together: verdicts, tables, pairs, further tables, remarks, signature."""
+    parts = [part for comparison in comparisons for part in comparison_words(comparison)]
+    first = [part for part in parts if getattr(part, "role", "") in ("verdict", "numbers")]
+    below = [part for part in parts if part not in first]
+    notes = (Words(line, "remark") for line in remarks)
+    return [*first, *head, *below, *rest, *notes, Words(sign, "signature")]
 
 
 def compare_named(
@@ -413,9 +409,8 @@ def _why_not(results: Sequence[DescriptorResult]) -> str:
             + (f", keypoints {result.keypoints!r})" if result.keypoints else ")")
         )
     return (
-        "These results are of different queries, so their means are not comparable: "
-        f"{'; '.join(lines)}. Use one locked set of keypoints for all, or force the comparison of "
-        "scene means."
+        f"The results have different queries: {'; '.join(lines)}. Use one locked set of "
+        "keypoints, or force the comparison of scene means."
     )
 
 
@@ -497,8 +492,8 @@ class ExperimentReport(Shown):
         if len(experiment.notes) > _MOST_NOTES:
             lines.append(f"… and {len(experiment.notes) - _MOST_NOTES} more such notes")
         lines += [
-            f"{result.name}: {result.n_failed} of {result.n_queries - result.n_excluded} queries "
-            "failed, as their keypoint or its true match could not be described; they count 0"
+            f"{result.name}: {result.n_failed} of {result.n_queries - result.n_excluded} "
+            "queries failed (keypoint or true match not described, counted as 0)"
             for result in experiment.headline
             if result.n_failed
         ]
@@ -507,7 +502,7 @@ class ExperimentReport(Shown):
         if self.comparison is None and len(experiment.headline) > 1:
             lines.append(f"not compared: {_why_not(experiment.headline)} (--force)")
         if self.force and len({result.query_set for result in experiment.headline}) > 1:
-            lines.append("comparison forced: scene means on different keypoints")
+            lines.append("comparison forced on different keypoints: scene means only")
         tied = (
             (result.name, tied_remark(result.scores, "keypoints")) for result in experiment.headline
         )

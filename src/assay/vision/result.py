@@ -127,13 +127,13 @@ class DescriptorResult:
         for pair, other in pairwise(ordered):
             if (pair.scene, pair.pair) == (other.scene, other.pair):
                 raise MismatchError(
-                    f"The pair {pair.pair} of scene {pair.scene!r} is there twice. Parts of a "
-                    "result must not overlap."
+                    f"The pair {pair.pair} of scene {pair.scene!r} appears twice. Merge parts "
+                    "without overlap."
                 )
             if pair.scene == other.scene and pair.category != other.category:
                 raise MismatchError(
                     f"Scene {pair.scene!r} is in category {pair.category!r} and in "
-                    f"{other.category!r}. A scene has one category."
+                    f"{other.category!r}. Keep one."
                 )
         parsed = tuple(dict.fromkeys((*parse_many("AP"), *parse_many(measures))))
         return cls(name, ordered, conventions=rules, measures=parsed, **more)
@@ -152,8 +152,8 @@ class DescriptorResult:
                     raise MismatchError(f"The parts have different {what}: {here} and {there}.")
         if any(part.image_retrieval is not None for part in parts):
             raise UsageError(
-                "Image retrieval ranks the images of all scenes against each other, so parts of "
-                "it make no whole. Merge results without it, or evaluate all scenes together."
+                "Image retrieval cannot be merged: it ranks images of all scenes together. "
+                "Merge without it, or evaluate all scenes at once."
             )
         stages = dict.fromkeys(chain.from_iterable(part.timings for part in parts))
         pairs, failures, pooled = (

@@ -158,12 +158,12 @@ def run_experiment(
     """
     loaded = load_scenes(experiment.dataset) if scenes is None else list(scenes)
     if not loaded:
-        raise UsageError("There are no scenes.")
+        raise UsageError("No scenes. Check the folder.")
     how = experiment.evaluation
     if len(loaded) < 2 and (how.verification or how.retrieval or how.image_retrieval):
         raise UsageError(
-            "verification, retrieval and image_retrieval need other scenes, and there is only "
-            f"{loaded[0].name!r}. Leave them out, or add scenes."
+            "verification, retrieval and image_retrieval need other scenes than "
+            f"{loaded[0].name!r}. Omit them, or add scenes."
         )
     checkpoint = SceneCheckpoint(work_folder)
     computed: list[bool] = []

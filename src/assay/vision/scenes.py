@@ -94,7 +94,7 @@ def name_categories(names: list[str], categories: Categories) -> dict[str, str]:
         kinds = {name: (mapping[name], f"{source}, scene {name!r}") for name in names}
     for kind, place in kinds.values():
         if not isinstance(kind, str) or not kind.strip():
-            raise FormatError(f"{place}: a category is text that is not empty, found {kind!r}.")
+            raise FormatError(f"{place}: categories must be non-empty text. Found {kind!r}.")
     return {name: kind for name, (kind, _) in kinds.items()}
 
 
@@ -163,8 +163,8 @@ class Scene:
         expected = list(range(2, len(self.images) + 1))
         if sorted(self.homographies) != expected or not expected:
             raise InputError(
-                f"Scene {self.name!r} has {len(self.images)} images, so homographies are needed "
-                f"to {expected or 'at least one other'}; found {sorted(self.homographies)}."
+                f"Scene {self.name!r} has {len(self.images)} images: homographies "
+                f"{sorted(self.homographies)}, needed {expected or 'at least one'}."
             )
         checked = {
             k: as_homography(H, what=f"The homography of scene {self.name!r} to image {k}")
@@ -246,7 +246,7 @@ def find_scenes(
     scenes = _find_parts([root.resolve()], layouts) or _find_parts(inner, layouts)
     if not scenes:
         forms = "; or ".join(LAYOUTS[name].form for name in layouts)
-        raise InputError(f"{root} holds no scenes: no folder has {forms}.")
+        raise InputError(f"{root} holds no scenes: no folder holds {forms}. Check the path.")
     kinds = name_categories(list(scenes), categories)
     return [
         Scene(
@@ -267,7 +267,7 @@ def _find_parts(folders: Iterable[Path], layouts: tuple[str, ...]) -> dict[str, 
         usable = [parts for parts in by_layout if any(parts)]
         whole = [parts for parts in usable if all(parts)]
         if len(whole) > 1:
-            raise FormatError(f"{folder} holds the files of two layouts. Say which one is meant.")
+            raise FormatError(f"{folder} holds files of two layouts. Pass layout.")
         images, homographies = next(iter(whole or usable), ({}, {}))
         if homographies:  # numbered pictures alone are no scene
             _refuse_gaps(folder, images, homographies)
@@ -283,7 +283,7 @@ def _number_files(folder: Path, layout: _Layout) -> Parts:
             number = int(match[1]) if match else -1
             if number in files:
                 raise FormatError(
-                    f"{path} and {files[number].name} both claim the number {number}. Remove one."
+                    f"{path} and {files[number].name} are both number {number}. Remove one."
                 )
             if match:
                 files[number] = path
@@ -294,11 +294,11 @@ def _refuse_gaps(folder: Path, images: dict[int, Path], homographies: dict[int, 
     needed = set(range(1, max([*images, *homographies]) + 1))
     lost = sorted(needed - set(images))
     if lost:
-        raise FormatError(f"{folder} lacks the image {checks.name_few(lost)}.")
+        raise FormatError(f"{folder} lacks the image {checks.name_few(lost)}. Add it.")
     unmapped = sorted(needed - {1} - set(homographies))
     if unmapped:
         raise FormatError(
-            f"{folder} lacks the homography from image 1 to {checks.name_few(unmapped)}."
+            f"{folder} lacks the homography from image 1 to {checks.name_few(unmapped)}. Add it."
         )
     if 1 in homographies:
         raise FormatError(f"{homographies[1]} maps image 1 to itself. Remove it.")
@@ -380,10 +380,10 @@ def keypoints_of(
             selected = right.take(selected.ids.match(right.ids))
     if not len(selected):
         raise InputError(
-            f"Image {k} of scene {scene.name!r} has no keypoints left: {len(candidates)} found, "
-            f"none of which is {settings.border:g} pixels from the border of its "
-            f"{image.shape[1]} × {image.shape[0]} pixels and within the other limits. Change the "
-            "limits, or leave the image out."
+            f"Image {k} of scene {scene.name!r} has no keypoints left: {len(candidates)} "
+            f"found, none of which is {settings.border:g} pixels from the border of its "
+            f"{image.shape[1]} × {image.shape[0]} pixels and within the limits. Change the "
+            "limits, or omit the image."
         )
     return selected
 
@@ -451,9 +451,9 @@ def make_demo_scenes(
     selected = list(DEMO_PICTURES) if names is None else list(names)
     unknown = [name for name in selected if name not in DEMO_PICTURES]
     if unknown:
-        raise UsageError(f"Unknown demo scene {unknown[0]!r}; there are {list(DEMO_PICTURES)}.")
+        raise UsageError(f"Unknown demo scene {unknown[0]!r}. Known: {list(DEMO_PICTURES)}.")
     if not isinstance(n_images, int) or n_images < 2:
-        raise UsageError(f"A scene has at least 2 images, found n_images={n_images!r}.")
+        raise UsageError(f"n_images is {n_images!r}. Pass at least 2.")
     key = stream_key(check_seed(seed), "demo scenes")
     numbers = {name: at for at, name in enumerate(DEMO_PICTURES)}
     return [make_demo_scene(name, key + (numbers[name] << 40), n_images) for name in selected]
