@@ -261,7 +261,7 @@ def test_full_prints_every_table(world, assay):
         "ceiling",
         "macro",
         "tied share",
-        "95 % low",
+        "95 % intervals over queries",
         "retrieved label",
         "preset:label_retrieval",
     ):

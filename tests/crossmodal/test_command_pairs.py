@@ -232,7 +232,10 @@ def test_saved_runs_have_rank_numbers(here, assay):
         ((*PAIRS, "--protocol", "pairs", "--full"), "--protocol and --full exclude"),
         ((*PAIRS, "--folds", "2"), "--folds requires --protocol"),
         ((*PAIRS,), "Missing option '--labels'"),
-        ((*SPLIT, *OWN, "--labels", "classes.npy"), "--labels and --modality-labels exclude each other"),
+        (
+            (*SPLIT, *OWN, "--labels", "classes.npy"),
+            "--labels and --modality-labels exclude each other",
+        ),
         ((*SPLIT, "--modality-labels", "classes.npy"), "write MODALITY=FILE"),
         ((*SPLIT, *OWN, "--zero-shot"), "--zero-shot requires label descriptions"),
         ((*PAIRS, "--protocol", "pairs", "-m", "RRR"), "RRR"),

@@ -213,9 +213,7 @@ def test_samples_that_differ_are_named():
             },
             labels,
         )
-    with pytest.raises(
-        MismatchError, match="different orders, and labels 'label' has none"
-    ):
+    with pytest.raises(MismatchError, match="different orders, and labels 'label' has none"):
         label_retrieval(
             {
                 "sensor": SampleRows(sensor, ["a", "b", "c"]),

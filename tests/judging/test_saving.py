@@ -101,7 +101,7 @@ def test_a_repetition_with_other_labels_is_told_apart(
         file.write_text(before)
     assert answer.code == 1
     assert "pool.labels.jsonl has changed" in answer.err
-    assert "has other numbers than run 1" in answer.err
+    assert "dense vs lexical: run 6 differs in numbers from run 1" in answer.err
 
 
 def test_results_of_labels_are_verified(assay: Assay, stored: Path, tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_labels_to_come_are_planned_from_the_design() -> None:
     assert 0 < wide.estimates[0].more < len(pool)
     assert f"about {wide.estimates[0].more:,.0f} more labels for ± " in wide.verdict()
     narrow = estimate_from_labels(runs, pool, labels, within=1e-6)
-    assert "more labels do not give ± 1e-06, more queries may" in narrow.verdict()
+    assert "for ± 1e-06 add queries, not labels" in narrow.verdict()
     enough = estimate_from_labels(runs, pool, labels, within=plain.interval.half_width * 2)
     assert enough.verdict().endswith(")")
 
@@ -203,7 +203,7 @@ def test_a_pool_of_stored_runs_and_of_a_folder_is_that_of_the_files(
     assert [remark for remark in estimates["remarks"] if "stored" in remark] == limits
     agreed = ("agreement", "labels.csv", "labels.csv", "--run", "1", "--run", "2", "--json")
     assert json.loads(assay(*agreed).out)["remarks"][-2:] == limits
-    assert "stored without its results" in assay("pool", "1", "3", "-o", "x.tsv").err
+    assert "Run 3 has no stored results" in assay("pool", "1", "3", "-o", "x.tsv").err
     Path("empty").mkdir()
     assert "holds no run files" in assay("pool", "empty", "-o", "x.tsv").err
     assert assay("pool", "1", "99", "-o", "x.tsv").code != 0

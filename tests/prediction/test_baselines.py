@@ -149,7 +149,11 @@ def test_labels_of_text_with_gaps():
         (lambda: Training.of([], n_classes=3), UsageError, "No training labels"),
         (lambda: Training.of([0, 3], n_classes=3), ValueRangeError, "row 1 is 3"),
         (lambda: Training.of([0, 1], n_classes=3, users=["a"]), MismatchError, "users has 1"),
-        (lambda: Training.of([0], n_classes=2).majority([2]), ValueRangeError, "targets, row 0: 2 is not −1 to 1"),
+        (
+            lambda: Training.of([0], n_classes=2).majority([2]),
+            ValueRangeError,
+            "targets, row 0: 2 is not −1 to 1",
+        ),
         (lambda: Training.of([0], n_classes=2).majority([0.5]), ValueRangeError, "float64"),
         (
             lambda: Training.of([0], n_classes=2).last([0], targets=[0, 1]),

@@ -200,9 +200,9 @@ def test_result_files_are_compared_with_a_baseline(assay, files):
 def test_csv_and_markdown(assay, files):
     csv = assay("predict", "x.npy", "-t", "y.npy", "--format", "csv").out
     assert csv.splitlines()[0] == "measure,x,95 % CI low,high,random guess,signature"
-    assert "| Success@1 |" in assay("predict", "x.npy", "-t", "y.npy", "--format", "markdown").out
+    assert "| Acc@1 | 0." in assay("predict", "x.npy", "-t", "y.npy", "--format", "markdown").out
     assert assay("predict", "x.npy", "-t", "y.npy", "-o", "out.md").out == ""
-    assert "| Success@1 |" in (files / "out.md").read_text()
+    assert "| Acc@1 | 0." in (files / "out.md").read_text()
 
 
 def test_cut_offs(assay, files):
@@ -246,7 +246,11 @@ def test_the_confusion_matrix_as_table_and_picture(assay, files):
         (["x.npy", "-t", "y.npy", "--n-classes", "40"], 2, "--n-classes applies to lists only"),
         (["x.npy", "-t", "y.npy", "--unit", "percent"], 2, "--unit requires --results"),
         (["x.npy", "-t", "y.npy", "-b", "a"], 2, "--baseline needs other models"),
-        (["x.npy", "-t", "y.npy", "--by", "nobody"], 2, "--by nobody: no file and no column of x.npy (none)"),
+        (
+            ["x.npy", "-t", "y.npy", "--by", "nobody"],
+            2,
+            "--by nobody: no file and no column of x.npy (none)",
+        ),
         (["x.npy", "-t", "y.npy", "-m", "ndgc@10"], 2, "nDCG"),
         (["x.npy", "-t", "y.npy", "-k", "0"], 2, "0"),
         (["x.npy", "-t", "y.npy", "-k", "1", "0"], 2, "0"),
@@ -329,7 +333,7 @@ def test_confidence_and_its_picture(assay, tmp_path):
     assert data == expected
     assert picture.read_text().startswith("<svg")
     text = assay("predict", tmp_path / "net.npz", "--confidence").out
-    assert "a calibrated model would have" in text
+    assert " if calibrated (p = " in text
     assert "FPR@95" in text
 
 
@@ -357,12 +361,12 @@ def test_metres_groups_and_predictability(assay, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--new-places"], "--train-users requires --train"),
+        (["--new-places"], "--new-places requires --train"),
         (["--confidence"], "needs scores or logits"),
         (["--coordinates", "nowhere.csv"], "nowhere.csv"),
         (["--coordinates", "odd.csv"], "Name it lat, latitude"),
         (["--coordinates", "bad.csv"], "bad.csv, row 0: 'north' is no number of degrees"),
-        (["--train-users", "p.csv:user"], "--train-users requires --train"),
+        (["--train-users", "p.csv:user"], "--new-places requires --train"),
     ],
 )
 def test_looks_that_cannot_be_had(assay, tmp_path, monkeypatch, options, words):

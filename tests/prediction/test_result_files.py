@@ -105,7 +105,10 @@ def test_files_of_sums_need_no_unit(tmp_path):
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        ({**GOOD, "f1": 21.2, "correct@1": 20}, "Success@1 is 0.3 in the file, but 0.2 by its counts"),
+        (
+            {**GOOD, "f1": 21.2, "correct@1": 20},
+            "Success@1 is 0.3 in the file, but 0.2 by its counts",
+        ),
         ({"acc@1": 50, "acc@5": 40}, "Success@1 (0.5000) is above Success@5"),
         ({"acc@1": 50, "mrr": 40}, "RR is 0.4000, but these accuracies imply"),
         ({"ndcg": 70, "acc@10": 40, "acc@1": 10}, "imply 0.1867 to 0.2893"),
@@ -131,7 +134,7 @@ def test_contradictions_are_reported(tmp_path, data, words):
         ('{"acc@1": ', FormatError, "a.json"),
         ('{"acc@1": NaN}', FormatError, "a.json"),
         *(
-            (f'{{"acc@1": 20, "total": {number}}}', FormatError, r"a\.json: the number 1e999 is beyond the range of a float")
+            (f'{{"acc@1": 20, "total": {number}}}', FormatError, r"beyond the range|exceeds 10\^15")
             for number in ("1e999", "1" + "0" * 400, "-1" + "0" * 400, "1" + "0" * 30)
         ),
     ],
@@ -192,7 +195,9 @@ def test_results_of_other_samples_are_refused(tmp_path, key):
     values = {"total": (3502, 3334), "dataset": ("geolife", "diy"), "split": ("test", "val")}[key]
     first, second = ({**RATES_ONLY, key: value} for value in values)
     files = write(tmp_path, a=first, b=second)
-    with pytest.raises(MismatchError, match=f"{values[0]} and {values[1]}. Use results on the same"):
+    with pytest.raises(
+        MismatchError, match=f"{values[0]} and {values[1]}. Use results on the same"
+    ):
         import_results(files)
     with pytest.raises(MismatchError, match="same samples"):
         import_results({"m": list(files.values())})

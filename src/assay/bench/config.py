@@ -1,4 +1,4 @@
-"""A bench as a config file or options describe it: what to load and what to run."""
+"""Read a bench from a config file or options."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class BenchRequest:
 
     @property
     def files(self) -> list[str]:
-        """What is read; of a folder in BEIR's layout, the three files."""
+        """Input files; for a folder in BEIR's layout, its three files."""
         answers = [self.answers] if self.answers else []
         if is_ir(self.corpus):
             return answers

@@ -171,7 +171,7 @@ def _print_on_terminal(report: BenchReport) -> None:
 
 
 def _program() -> str:
-    """Return how this program is called from here."""
+    """Return the command that runs this program."""
     name = Path(sys.argv[0])
     if name.name != "assay" or shutil.which("assay"):
         return "assay"
@@ -179,7 +179,7 @@ def _program() -> str:
 
 
 def _print_next_steps(result: BenchResult, folder: Path, report: Path) -> None:
-    """Print where things are, and what to type next."""
+    """Print locations and next commands."""
     query = bench.disagreements(result)[0][0]
     assay, store = _program(), shlex.quote(os.path.join(folder, "assay.db"))
     options = f"--store {store} --query {shlex.quote(query)}"

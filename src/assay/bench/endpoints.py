@@ -110,7 +110,7 @@ def _leaves(template: Any, name: str = "") -> Iterator[tuple[str, str]]:
 
 
 class Preset(NamedTuple):
-    """How one engine is asked, and where its answer has what; presets.toml explains the parts."""
+    """Request and answer format of one engine; presets.toml explains the parts."""
 
     path: str
     body: str

@@ -247,7 +247,7 @@ def score_system(system: Any, collection: Any, measures: Any) -> Scores:
 
 @dataclass(frozen=True)
 class _Judging:
-    """What retrieved documents are judged by, and how that is measured."""
+    """Judgments and measures of the retrieved documents."""
 
     chunkings: Chunkings
     collection: Collection

@@ -106,7 +106,7 @@ class Answers(Shown):
 
 
 def _rank(results: QueryResults, doc: str) -> str:
-    """Return the rank of a document, or that it is below those shown; – if it was not retrieved."""
+    """Return a document's rank, "below" if cut off, – if not retrieved."""
     for rank, result in enumerate(results.results, 1):
         if result.doc == doc:
             return str(rank)
@@ -238,7 +238,7 @@ def _values(scores: Any, query: str) -> dict[str, float]:
 
 
 class SnippetBuilder:
-    """Puts texts and grades of a collection beside rankings of its documents.
+    """Add texts and grades of a collection to rankings of its documents.
 
     Where documents were cut, `chunks` are the places of those that matched, which are shown.
     """

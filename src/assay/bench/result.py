@@ -189,7 +189,7 @@ class BenchResult(Shown):
         return sum(filter(None, counts)) if any(n is not None for n in counts) else None
 
     def price_of(self, name: str) -> float | None:
-        """Return what these tokens cost; None where a price or a count is not known."""
+        """Return the cost of tokens; None without a price or count."""
         paid = [part for part in self._parts_of(name) if part in self.prices]
         tokens = [(self.prices[part], self[part].result.costs.tokens) for part in paid]
         costs = [price * n / 1e6 for price, n in tokens if n is not None]
@@ -338,14 +338,14 @@ class BenchResult(Shown):
 
     @property
     def title(self) -> str:
-        """What was run on what."""
+        """Systems and collection, in words."""
         number = len(self.systems)
         who = self.systems[0].name if number == 1 else f"{number} systems"
         return f"{who} on {self.collection.name or 'a collection'}"
 
     @cached_property
     def diagnosis(self) -> CheckReport:
-        """What is wrong or suspicious in the collection and in the results, most severe first."""
+        """Problems of the collection and the results, most severe first."""
         return diagnose(self)
 
     def leaderboard(self, board: Leaderboard | None = None) -> Table:
@@ -440,7 +440,7 @@ class BenchResult(Shown):
         return table_of(columns, rows) if rows else None
 
     def tables_of_costs(self) -> list[Table]:
-        """Return what systems cost, how those that are asked serve, and their chunks."""
+        """Return tables of costs, serving and chunks."""
         tables = self.cost_table(), self.serving_table(), self.chunk_table()
         return [table for table in tables if table is not None]
 
@@ -593,7 +593,7 @@ def _format_price(amount: float | None) -> str | None:
 
 
 def _rerank_page(result: BenchResult, board: Leaderboard) -> Page:
-    """Describe what the rerankers of each first stage gain, and their time."""
+    """Describe the gain and time of each first stage's rerankers."""
     page: Page = []
     for comparison in result.reranked(**asdict(board.settings)):
         baseline, family = comparison.baseline, comparison.family
@@ -604,7 +604,7 @@ def _rerank_page(result: BenchResult, board: Leaderboard) -> Page:
             continue
         before, costs = result[system.first].seconds_per_query or 0.0, system.result.costs
         two, n_pairs, n_computed = Rerank.parse(system.spec), costs.pairs or 0, costs.pairs_computed
-        sentence = f"{system.name} puts the first {two.depth} {two.count} of each query"
+        sentence = f"{system.name} reranks the first {two.depth} {two.count} of each query"
         sentence += f": {n_pairs:,} pairs"
         if n_computed:
             least = f", {n_computed:,} computed now in at least "
@@ -681,7 +681,7 @@ def _variant_page(result: BenchResult, board: Leaderboard) -> Page:
 
 
 def _describe_search(result: BenchResult) -> Iterator[str]:
-    """Yield what was searched and how, a sentence each."""
+    """Yield one sentence each on the collection and the search."""
     collection = result.collection
     n_queries = result.systems[0].scores.n_queries
     yield (

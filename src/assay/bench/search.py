@@ -213,7 +213,7 @@ class RankedDocs(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class EncodedTexts:
-    """Vectors of the units and of the queries, and what they cost."""
+    """Vectors of units and queries, with their costs."""
 
     docs: Any
     queries: Any
@@ -239,7 +239,7 @@ class EncodedTexts:
         )
 
     def as_result(self, ranked: RankedDocs, how: str = "", **costs: Any) -> SearchResult:
-        """Return what was retrieved by these vectors; `how`, where not by exact search of them."""
+        """Return the result for these vectors; `how` names an inexact search."""
         costs_of_search = replace(self.costs, search_seconds=ranked.seconds, **costs)
         counts = len(self.docs), self.n_cut, len(self.docs) - len(self.usable)
         parts: Any = {"chunks": ranked.chunks, "units": ranked.units}
@@ -388,7 +388,7 @@ class ModelSearch:
         return replace(data, **queries, allowed=allowed)
 
     def search_small_letters(self) -> SearchResult | None:
-        """Return what is found for them."""
+        """Return the results of lower-cased queries."""
         data, encoded = self.small_letters, self._vectors
         if data is None or encoded is None:
             return None
@@ -553,7 +553,7 @@ def _text_model(model: Model, options: SearchOptions) -> TextModel:
 
 
 def check_kinds(plan: BenchPlan) -> None:
-    """Refuse what does not go with the vectors of a model, as far as files tell what it makes."""
+    """Reject settings that contradict a model's vectors, as far as files tell."""
     for model in plan.models:
         if (kind := vector_kind(model.spec)) is not None:
             check_ragged(kind, model, plan.indexes)
@@ -573,7 +573,7 @@ def check_tokens(plan: Rerank, kind: ragged.VectorKind | None) -> None:
 
 
 def check_ragged(kind: ragged.VectorKind, model: Model, indexes: Iterable[str] = ()) -> None:
-    """Refuse metric, code and indexes that do not go with what a model makes of a text."""
+    """Reject metric, code and indexes that do not fit a model's vectors."""
     named, metric, code = f"{model.name!r} makes {ragged.NAMES[kind]}", model.metric, model.codes
     if kind == "dense":
         if code is not None and token_codes.is_pooled(code):

@@ -166,7 +166,7 @@ class SpanJudgments:
 
 
 def _find_fault(passage: Passage, text: str) -> str:
-    """Return what is wrong with a passage of this text; empty if nothing is."""
+    """Return the fault of a passage in this text; empty for none."""
     start, end = passage.start, passage.end
     place = f"characters {start}–{end} of {passage.doc!r:.80}"
     if not 0 <= start < end:

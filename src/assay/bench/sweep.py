@@ -160,7 +160,7 @@ class SweepCurve(Shown):
 
     @property
     def method(self) -> str:
-        """How the choice was made, for output and signatures."""
+        """Method of the choice, for output and signatures."""
         values = ",".join(point.value for point in self.points)
         return (
             f"sweep:{self.option}={values}|rule:cheapest not significantly worse (max-t)|chosen on "

@@ -136,7 +136,7 @@ def tau(a: Floats, b: Floats) -> float:
 
 @dataclass(frozen=True, repr=False)
 class AgreementReport(LabelReport):
-    """How labellers agree.
+    """Agreement of labellers.
 
     Args:
         statistics: Numbers with intervals by name, for each two labellers, or all together.

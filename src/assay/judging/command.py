@@ -93,7 +93,7 @@ def _named(runs: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _stored_limits(named: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return a remark for each stored run: what it lacks counts as not retrieved."""
+    """Return a remark per stored run with missing depth."""
     lists = [(name, rows.values()) for name, rows in named.items() if isinstance(rows, dict)]
     lengths = [(name, max(map(len, docs), default=0)) for name, docs in lists]
     return tuple(f"{name}: the first {n} documents of each query are stored" for name, n in lengths)
@@ -537,7 +537,7 @@ def estimate_labels(
 
 
 def report_sections(records: Sequence[Any]) -> list[tuple[str, Any]]:
-    """Return what labels say of the records of this room: sentences, then numbers."""
+    """Return sentences, then numbers, of records from labels."""
     parts: list[tuple[str, Any]] = []
     for record in (record for record in records if record.task == PLUGIN.name):
         about = record.details
@@ -554,6 +554,6 @@ def report_sections(records: Sequence[Any]) -> list[tuple[str, Any]]:
 
 
 def dashboard_views(run: Any) -> list[tuple[str, Any]]:
-    """Return what labels say of a stored run of this room."""
+    """Return dashboard views of a stored run from labels."""
     stored = run.task == PLUGIN.name and run.status == "finished"
     return report_sections([run.record()])[:1] if stored else []

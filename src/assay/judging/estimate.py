@@ -17,13 +17,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import combinations
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from assay.arrays import Flags, Floats, Ints, or_none
+from assay.comparison.verdict import Verdict, verdict_words
 from assay.core.ids import Ids
 from assay.core.ranking import Ranking
 from assay.core.text import fixed, format_percent
@@ -217,7 +218,7 @@ class LabelReport(Shown):
 
     def page(self: Any) -> Page:
         """Return verdict, tables, remarks and the method."""
-        page: Page = [Words(self.verdict(), "verdict"), *self.tables()]
+        page: Page = [*verdict_words([self.verdict()]), *self.tables()]
         page += [Words(remark, "remark") for remark in self.remarks]
         return [*page, Words(self.method, "method"), Words(self.signature, "signature")]
 
@@ -265,27 +266,30 @@ class LabelEstimate:
             return "identical"
         return self.a if low > 0 else self.b if high < 0 else "not separable"
 
-    def verdict(self) -> str:
+    def verdict(self) -> Verdict:
         """Return the estimate in a sentence, and how many more labels narrow it."""
-        sure, signed = self.interval, self.outcome == "not separable"
+        sure, tied = self.interval, self.outcome == "not separable"
         if math.isnan(sure.low):
-            return f"{self.measure}: too few labels for an interval ({sure.note})"
+            return Verdict(f"{self.measure}: too few labels for an interval ({sure.note})")
         if self.outcome == "identical":
-            return f"{self.a} and {self.b} are identical on {self.measure}"
+            return Verdict(f"{self.a} and {self.b} are identical on {self.measure}")
         behind = self.b if self.outcome == self.a else self.a
-        sure = -sure if self.b and behind == self.a and not signed else sure
-        value, low, high = (fixed(x, sign=signed) for x in (sure.estimate, sure.low, sure.high))
-        words = f"{self.outcome} leads {behind} by {value} on {self.measure}"
+        sure = -sure if self.b and behind == self.a and not tied else sure
+        spell = partial(fixed, sign=bool(self.b))
+        words, name = f"{self.outcome} leads {behind} on {self.measure}", "Lead"
         if not self.b:
-            words = f"{self.a} has {self.measure} {value}"
-        elif signed:
-            pair = f"{self.a} and {self.b}"
-            words = f"No significant difference between {pair} on {self.measure}: {value}"
+            words, name = f"{self.a} has {self.measure} {spell(sure.estimate)}", ""
+        elif tied:
+            pair, name = f"{self.a} and {self.b}", "Difference"
+            words = f"No significant difference between {pair} on {self.measure}"
         goal = f"± {self.within:.2g}"
         plan = f"; about {self.more:,.0f} more labels for {goal}" if self.more > 0 else ""
         if math.isinf(self.more):
             plan = f"; for {goal} add queries, not labels"
-        return f"{words} ({low} to {high}){plan}"
+        numbers = (
+            f"{name} {spell(sure.estimate)} ({sure.words(spell)})" if name else sure.words(spell)
+        )
+        return Verdict(words, numbers + plan)
 
     def number(self) -> Number:
         """Return the estimate as a number of a record."""
@@ -340,7 +344,7 @@ class LabelEstimates(LabelReport):
 
     @property
     def method(self) -> str:
-        """How intervals were made."""
+        """Method of the intervals."""
         machine = "; machine labels narrow intervals without adding bias" if self.models else ""
         joint = " jointly" * (sum(bool(each.b) for each in self.estimates) > 1)
         return (
@@ -353,12 +357,13 @@ class LabelEstimates(LabelReport):
         """Estimates, then bounds."""
         return (*self.estimates, *self.bounds)
 
-    def verdict(self) -> str:
-        """Return how much was labelled, and the first result."""
-        c = self.counts
+    def verdict(self) -> Verdict:
+        """Return the first result, and the share of labelled pairs."""
+        c, first = self.counts, self.results[0].verdict()
         share = format_percent(c["labelled"] / c["pairs"])
         labelled = f"{c['labelled']:,} of {c['pairs']:,} pairs labelled ({share})"
-        return f"{labelled}; {self.results[0].verdict()}"
+        first = first if isinstance(first, Verdict) else Verdict(first)
+        return Verdict(first.headline, "; ".join(filter(None, (first.numbers, labelled))))
 
     def records(self) -> list[RunRecord]:
         """Return a record of the means of each system, or one of all differences."""
@@ -519,7 +524,7 @@ def estimate_from_labels(
 
 
 class _DrawnPairs:
-    """The pairs of a pool with what is known of each."""
+    """Pairs of a pool with their labels and probabilities."""
 
     def __init__(self, pool: LabelPool, human: LabelSet, machine: LabelSet) -> None:
         self.pool = pool
@@ -621,5 +626,5 @@ class _DrawnPairs:
         return bound_systems(rankings, qrels, measure, self.pool.scale, pairs)
 
     def remarks(self) -> list[str]:
-        """Return what a reader should know about the labels."""
+        """Return remarks on the labels."""
         return [words for words, n in self._notes.items() if n]

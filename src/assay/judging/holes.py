@@ -123,7 +123,7 @@ class HoleBounds:
             return f"{ends} over all grades of the {what}"
         if self.holds:
             return f"the verdict holds for all grades of the {what} ({ends})"
-        more = f"; {self.enough:,} relevant ones would reverse the lead" if self.enough else ""
+        more = f"; {self.enough:,} relevant ones would end the lead" if self.enough else ""
         return f"the verdict depends on {what} ({ends}{more})"
 
 
@@ -310,7 +310,7 @@ def _bound_ap(lists: _FullLists, measure: Measure, beyond: Ints) -> tuple[Floats
     places = np.clip((k or np.iinfo(np.int64).max) - s, 0, size)
 
     def above(counts: Any) -> Any:
-        """Add up what stands in groups above each, in its query."""
+        """Sum over the groups above each, within its query."""
         before = np.cumsum(counts) - counts
         return before - before[np.searchsorted(row, row)]
 

@@ -112,7 +112,7 @@ class LabelSet:
         return dict(grades)
 
     def remarks(self) -> list[str]:
-        """Return what a reader should know about acts without a grade."""
+        """Return remarks on acts without a grade."""
         words = {
             "skip": "pairs were skipped",
             "cannot": "pairs could not be judged",
@@ -408,7 +408,7 @@ def write_labels(
     format: str,
     texts: Mapping[Pair, tuple[str, str]] | None = None,
 ) -> None:
-    """Write labels for another tool, whole or not at all.
+    """Write labels for another tool atomically.
 
     Args:
         labels: The labels.

@@ -40,7 +40,7 @@ Model = Callable[[str], tuple[Any, tuple[int, int]]]
 
 
 class Answer(NamedTuple):
-    """What a model said about a pair."""
+    """Answer of a model on a pair."""
 
     grade: float | None
     text: str = ""
@@ -63,7 +63,7 @@ class Job(NamedTuple):
 
 @dataclass(frozen=True)
 class JudgeReport:
-    """What a run of a judge did.
+    """Counts of a run of a judge.
 
     Args:
         by: The model and the digest of its prompt.
@@ -104,13 +104,13 @@ class JudgeReport:
 
 
 def describe_tokens(sent: int, received: int, price: float | None = None) -> str:
-    """Return how many tokens went and came, and what they cost where prices are known."""
+    """Return tokens sent and received, and their cost if prices are set."""
     cost = "" if price is None else f", cost {price:.4f}"
     return f"{sent:,} tokens sent, {received:,} received{cost}"
 
 
 def price_of(prices: tuple[float, float] | None, sent: int, received: int) -> float | None:
-    """Return what tokens cost at prices of a million; None where these are not known."""
+    """Return the cost of tokens at prices per million; None without prices."""
     return prices and (sent * prices[0] + received * prices[1]) / 1e6
 
 

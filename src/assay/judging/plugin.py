@@ -1,4 +1,4 @@
-"""Declare what the judging room offers to the rest of the house."""
+"""Declare the judging plugin."""
 
 from importlib.resources import files
 from typing import Final

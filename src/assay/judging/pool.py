@@ -1,4 +1,4 @@
-"""LabelPool: which (query, document) pairs to label, and how likely each was to be drawn.
+"""LabelPool: (query, document) pairs to label, with their inclusion probabilities.
 
 Every pair has a random number of its own, a hash of the seed and both ids. It is drawn if that
 number is below its probability (Poisson sampling with permanent random numbers: Brewer, Early &
@@ -298,7 +298,7 @@ class LabelPool:
         return "".join(f"{line}\n" for line in map("\t".join, cells))
 
     def write(self, path: FilePath) -> None:
-        """Write the pool, whole or not at all."""
+        """Write the pool atomically."""
         about = {"assay_pool": VERSION, "digest": self.digest, **self._head()}
         with atomic_write(path) as file:
             file.write(f"{json.dumps(about, ensure_ascii=False)}\n{self._lines}".encode())

@@ -72,7 +72,7 @@ class SourcedQuery:
 
 @dataclass(frozen=True)
 class QuerySet:
-    """Queries and what was noticed about them.
+    """Queries, with counts of their flaws.
 
     Args:
         queries: The queries.
@@ -364,7 +364,7 @@ def queries_from_model(
 
 
 def find_flaws(queries: Sequence[SourcedQuery], docs: Mapping[str, str]) -> dict[str, int]:
-    """Count what is often wrong with generated queries.
+    """Count common flaws of generated queries.
 
     Args:
         queries: The queries.

@@ -130,7 +130,7 @@ class LabelSession:
         log.read().check(pool, str(log.path))
 
     def update(self) -> None:
-        """Read what was added to the log, by whomever."""
+        """Read new lines of the log."""
         acts, _, self._offset = self._log.follow(self._offset)
         for act in acts:
             pair = (act.query, act.doc)
@@ -229,7 +229,7 @@ class LabelSession:
 
 
 class LabelStatus:
-    """What is known so far, by intervals that stay valid whenever one stops.
+    """Interim results with intervals valid at any stopping time.
 
     Args:
         runs: Runs by the names of the systems; read once.
@@ -253,7 +253,7 @@ class LabelStatus:
         return self._text
 
     def compute(self) -> str:
-        """Return what is known now."""
+        """Return the interim result."""
         if len(self._rankings) < 2:
             return ""
         try:

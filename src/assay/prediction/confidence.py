@@ -464,7 +464,7 @@ class ConfidenceResult(Shown):
 
     @property
     def remarks(self) -> Iterator[str]:
-        """What a reader of the numbers should know, a line each."""
+        """One remark per line for readers of the numbers."""
         yield from self.kind.remarks
         if self.calibration is not None and np.isinf(self.calibration.nll.estimate):
             yield f"the NLL is infinite: {self.calibration.nll.note}"

@@ -398,7 +398,7 @@ class DistanceResult:
 
     @property
     def remarks(self) -> Iterator[str]:
-        """What a reader of the numbers should know, a line each."""
+        """One remark per line for readers of the numbers."""
         if self.absent:
             places = checks.name_few(self.absent)
             yield (

@@ -65,7 +65,7 @@ def rbo(a: Ranking, b: Ranking, *, p: float = 0.9, ties: str = "expected") -> Fl
     """
     weight = check_persistence(p)
     if checks.check_choice(ties, TIES, "ties") not in ("order", "expected"):
-        raise UsageError(f"RBO takes ties 'order' or 'expected', found {ties!r}.")
+        raise UsageError(f"RBO has no ties {ties!r}. Pass 'order' or 'expected'.")
     return _by_row(a, b, [lambda pairs: _rbo(pairs, weight, ties)], ties, 0)[0]
 
 
@@ -169,9 +169,8 @@ def _refuse_split_ties(which: str, ranking: Ranking) -> None:
     if ranking.tie_split is not None and ranking.tie_split.any():
         row = int(np.argmax(ranking.tie_split))
         raise UsageError(
-            f"The {which} ranking is cut through tied documents, e.g. for query "
-            f"{ranking.query_ids[row]!r}, so the ties cannot be resolved. "
-            "Keep them (keep_ties=True), or use ties='order'."
+            f"The {which} ranking cuts through tied documents, e.g. for query "
+            f"{ranking.query_ids[row]!r}. Pass keep_ties=True, or ties='order'."
         )
 
 
@@ -375,7 +374,7 @@ class RankPairs:
 
     @cached_property
     def lengths(self) -> Ints:
-        """How many documents each row holds."""
+        """Number of documents per row."""
         return np.diff(self.offsets)
 
     @cached_property
@@ -409,8 +408,8 @@ def pair_up(a: Ranking, b: Ranking, top: int | None = None) -> Iterator[RankPair
         absent = [a.query_ids[i] for i in np.flatnonzero(rows_of_b < 0).tolist()]
         lacks = f"; the second lacks {checks.name_few(absent)}" if absent else ""
         raise MismatchError(
-            f"The two rankings are of {len(a)} and {len(b)} queries{lacks}. "
-            "Rank the same queries in both."
+            f"The rankings have {len(a)} and {len(b)} queries{lacks}. Rank the same queries "
+            "in both."
         )
     doc_of_b, n_docs = np.arange(len(b.doc_ids)), len(a.doc_ids)
     if a.doc_ids != b.doc_ids:  # documents that a does not know come after its own

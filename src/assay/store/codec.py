@@ -134,7 +134,7 @@ def _parse(time: str | date) -> tuple[datetime, bool]:
 
 @dataclass(frozen=True)
 class Kind:
-    """One way to store a field of a run, in a cell of the database and in a file of runs.
+    """Storage format of a run's field, in the database and in files.
 
     `cell` is the type of the cell; `write` makes the cell of the field (and its name), `read` the
     field of the cell. `check` takes what a file has, the place for messages and the field's name,
@@ -149,7 +149,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class RunColumn:
-    """A column of a run, and where else its value is found.
+    """A column of a run, with its source and export.
 
     A `recorded` one comes from the field of RunRecord with the same name, an `exported` one is in
     files of runs. A `sealed` one never changes once the run is finished; its digest covers it.

@@ -1,4 +1,4 @@
-"""Where a store is; how it is opened, created or upgraded; its transactions and errors.
+"""Locate, open, create and upgrade stores; their transactions and errors.
 
 A store is a file of SQLite, or a database of PostgreSQL.
 """
@@ -227,8 +227,8 @@ def _read_only_reason(
     """Return why the store must not be written; empty where it may."""
     if version is None and (read_only or not create):
         raise StorageError(
-            f"No store at {location}. Create one with --save (and --store {location}), as in "
-            "assay eval run.txt -r qrels.txt --save."
+            f"There is no store at {location}. Create one with --save (and --store {location}), as "
+            "in assay eval run.txt -r qrels.txt --save."
         )
     if version is not None and version < FIRST_VERSION:
         raise StorageError(
@@ -317,7 +317,7 @@ def _has_log(file: Path) -> bool:
 
 
 def is_sealed(file: Path) -> bool:
-    """Return whether the file's folder is read-only and without a log.
+    """Return whether the file's folder is read-only without a log.
 
     SQLite keeps notes for readers beside the file, too; without them it reads such a file only if
     it is told that the file will not change meanwhile.
@@ -411,7 +411,7 @@ def _keep_log(connection: sqlite3.Connection) -> None:
 
 
 def back_up(file: Path, version: str) -> Path:
-    """Copy the store to a free name beside it, whole or not at all.
+    """Copy the store to a free name beside it atomically.
 
     Where the last upgrade failed, its copy is there and equal, and stays the only one.
     """

@@ -89,7 +89,7 @@ def write_records(records: Iterable[RunRecord], file: str | os.PathLike[str]) ->
 
 
 def _record_data(record: RunRecord) -> dict[str, Any]:
-    """Return a record as the finished run that a store would make of it now."""
+    """Return a record as a finished run of a store."""
     values = start_values(record)
     values |= {"status": "finished", "message": "", "finished": values["created"]}
     values |= {"seconds": record.seconds, "tags": record.tags}
@@ -160,7 +160,7 @@ def _rows(runs: Iterable[Run], columns: Sequence[str]) -> Iterator[list[Any]]:
 
 
 def table_digest(texts: Mapping[str, str], scores: Scores) -> str:
-    """Return the digest of a run's rows, in whatever order they are."""
+    """Return the order-independent digest of a run's rows."""
     merged = Scores.merge(scores) if scores.n_queries else scores
     digest = hashlib.sha256(json.dumps(dict(texts), sort_keys=True).encode())
     _add_texts(digest, map(str, merged.query_ids.to_list()))

@@ -105,7 +105,7 @@ def find_run(connection: Connection, key: int | str) -> Run:
 
 
 def known_uids(connection: Connection, uids: list[str]) -> set[str]:
-    """Return those of the uids that are in the store."""
+    """Return the uids present in the store."""
     stored: set[str] = set()
     for start in range(0, len(uids), _AT_ONCE):
         condition = RUNS.c.uid.in_(uids[start : start + _AT_ONCE])

@@ -127,7 +127,7 @@ class Run(Shown):
         return self._open_store().values_of(self, measure)
 
     def details(self) -> dict[str, Any]:
-        """Return what a task stored beside the scores."""
+        """Return a task's details, stored with the scores."""
         return self._open_store().details_of(self)
 
     def wide(self) -> dict[str, float | str | None]:
@@ -212,7 +212,7 @@ COLUMNS: Final[dict[str, RunColumn]] = {
 
 
 def refuse_other_query_sets(runs: Sequence[Run]) -> None:
-    """Refuse runs whose queries have the same ids but are not the same queries."""
+    """Reject runs whose queries differ despite equal ids."""
     by_query_set = {run.query_set: run for run in runs if run.query_set}
     if len(by_query_set) > 1:
         first, second = list(by_query_set.values())[:2]

@@ -92,7 +92,7 @@ class EscapedText(_Checked):
 
 
 class TextOrNone(EscapedText):
-    """The same, or nothing."""
+    """A column of text or None."""
 
     cache_ok = True
     read = _reader("a text", (str, NoneType), lambda value: value and unescape_text(value))
@@ -285,7 +285,7 @@ def newest_version() -> str:
 
 
 def version_of(connection: Connection) -> str | None:
-    """Return the schema of a store; None where there is none yet."""
+    """Return the schema version of a store; None for a new one."""
     if not inspect(connection).has_table(VERSION.name):
         return None
     version = connection.execute(select(VERSION)).scalar()

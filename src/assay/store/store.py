@@ -271,7 +271,7 @@ class Store:
         return values
 
     def details_of(self, run: Run) -> dict[str, Any]:
-        """Return what a task stored beside the scores."""
+        """Return a task's details, stored with the scores."""
         with self.database.reading() as connection, writing.name_run(run):
             return writing.read_details(connection, run)
 
@@ -347,7 +347,7 @@ class OpenRun:
         self._payload = Payload.of(RunRecord.of(name="run", scores=scores, **fields))
 
     def progress(self, done: int, total: int, now: str = "") -> None:
-        """Say how far the run is, and what it does now; others see it at once."""
+        """Report progress and the current step to other readers."""
         self._update(done=int(done), total=int(total), message=now)
 
     def set_name(self, name: str) -> None:
@@ -365,7 +365,7 @@ class OpenRun:
             writing.update_running(connection, self.id, **values)
 
     def add_timing(self, name: str, seconds: float) -> None:
-        """Note how long a step took."""
+        """Store the seconds of a step."""
         self._timings[name] = float(seconds)
 
     def save_part(self, part: str, scores: Scores) -> Scores:
@@ -405,7 +405,7 @@ class OpenRun:
             )
 
     def fail(self, error: BaseException) -> None:
-        """Store why there is no result. Saved parts stay, for another attempt."""
+        """Mark the run as failed, with the reason. Saved parts stay, for another attempt."""
         words = str(error) or ("interrupted" if isinstance(error, KeyboardInterrupt) else "")
         message = words if isinstance(error, AssayError) else f"{type(error).__name__}: {words}"
         # The first error matters more than one of the store: then the run stays visible as running.

@@ -1,4 +1,4 @@
-"""Many runs at a glance, for lists, leaderboards, groups and trends: no array is loaded.
+"""Summaries of many runs for lists, leaderboards and trends, without arrays.
 
 Only the columns that are needed are read, so that a list of 1,000 runs takes less than 0.1 s.
 """
@@ -127,13 +127,13 @@ class RunMean(NamedRun):
 
 
 def count_runs(connection: Connection, **filters: Any) -> int:
-    """Return how many runs pass the filters."""
+    """Count the runs that pass the filters."""
     statement = select(func.count()).select_from(RUNS).where(conditions(filters))
     return int(connection.execute(statement).scalar_one())
 
 
 def count_statuses(connection: Connection) -> dict[str, int]:
-    """Return how many runs there are of each status."""
+    """Count runs by status."""
     statement = select(RUNS.c.status, func.count()).group_by(RUNS.c.status)
     return {status: int(number) for status, number in connection.execute(statement)}
 

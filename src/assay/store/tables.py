@@ -75,7 +75,7 @@ def run_page(run: Run, *, per_query: bool) -> Page:
 
 
 def summary_page(run: Run) -> Page:
-    """Return what a notebook shows of a run."""
+    """Return a run's summary for notebooks."""
     words = [run.dataset, run.status, run.message, run.created[:16].replace("T", " "), *run.tags]
     page: Page = [Words(f"run {run.id}: {', '.join(filter(None, (run.name, *words)))}", "verdict")]
     if run.aggregates:
@@ -139,7 +139,7 @@ def _query_table(run: Run) -> Table:
 
 @dataclass(frozen=True)
 class StoredQuery:
-    """What a run has of one query; `results` is None where texts were not stored."""
+    """One query of a run; `results` is None where texts were not stored."""
 
     run: Run
     query: str

@@ -112,7 +112,7 @@ def remove_parts(connection: Connection, run: int, part: str | None = None) -> N
 
 
 def add_tags(connection: Connection, run: int, tags: Iterable[str]) -> None:
-    """Tag a run; what is tagged stays tagged."""
+    """Add tags to a run."""
     _lock(connection, run)
     has = connection.execute(select(TAGS.c.tag).where(TAGS.c.run_id == run)).scalars()
     new = sorted(set(check_tags(tags)) - set(has))
@@ -169,7 +169,7 @@ def seal_marks(connection: Connection, run: int) -> None:
 
 
 def find_altered(connection: Connection, run: Run) -> Iterator[str]:
-    """Yield what of a run is not as it was stored."""
+    """Yield the altered parts of a run."""
     statement = select(RUNS.c.digest, RUNS.c.marks).where(RUNS.c.id == run.id)
     stored = connection.execute(statement).one()
     if stored.digest != digest_lines(_content(connection, run.id, {})):
@@ -239,7 +239,7 @@ def _check_rest(connection: Connection, run: Run) -> Iterator[str]:
 
 
 def refuse_altered(connection: Connection, run: Run) -> None:
-    """Refuse a run that is not as it was stored, before it gets a digest elsewhere."""
+    """Reject an altered run before it gets a new digest."""
     for line in find_altered(connection, run):
         raise StorageError(f"Run {run.id} ({run.name!r}): {line}. Restore a backup.")
 
@@ -251,7 +251,7 @@ def read_scores(connection: Connection, run: Run) -> Scores:
 
 
 def read_details(connection: Connection, run: Run) -> dict[str, Any]:
-    """Return what a task stored beside the scores of a run."""
+    """Return a task's details, stored with a run's scores."""
     blobs = queries.read_blobs(connection, run.id, BLOBS.c.kind == "details")
     try:
         details: dict[str, Any] = json.loads(unpack_json(blobs[0])) if blobs else {}

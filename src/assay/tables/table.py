@@ -290,7 +290,7 @@ def as_latex(table: Table) -> str:
 def _latex_cell(cell: Cell, is_marked: bool) -> str:
     text = "--" if cell.text == UNDEFINED else latex_text(cell.text)
     if cell.kind != "text":
-        text = re.sub(r"(?<![\w$])-(?=\d)", "$-$", text)
+        text = re.sub(r"(?<![\w$-])-(?=\d)", "$-$", text)
     text = rf"\textbf{{{text}}}" if cell.best else text
     marks = rf"\textsuperscript{{{latex_text(cell.marks)}}}" if cell.marks else ""
     return f"{text} & {marks}".rstrip() if is_marked else text

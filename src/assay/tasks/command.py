@@ -111,7 +111,7 @@ def command(
 
 
 def _refuse_nothing() -> None:
-    """Nothing is named: there is a store at the usual place, or say what could be named."""
+    """Reject a call without input if no default store exists."""
     try:
         with options.open_store(None):
             pass

@@ -48,22 +48,22 @@ class TaskPair(Pair):
 
     @property
     def units(self) -> str:
-        """What is resampled: queries (groups of them) within tasks, or tasks."""
+        """Resampling unit: queries (or groups) within tasks, or tasks."""
         return self._units[1]
 
     @property
     def n_units(self) -> int:
-        """How many there are."""
+        """Number of units."""
         return self._units[0]
 
     @property
     def items(self) -> str:
-        """What wins, ties and losses count."""
+        """Unit of wins, ties and losses."""
         return "tasks"
 
     @property
     def outcome(self) -> str:
-        """As of every pair; equal means of all tasks do not make systems identical."""
+        """Outcome of the pair; equal task means are not identity."""
         outcome = super().outcome
         if outcome == "identical" and self.error > 0:
             return "undecided" if self.untestable else "not separable"
@@ -121,7 +121,7 @@ class TaskComparison(Comparison):
 
     @property
     def measure(self) -> str:
-        """What is compared, in words."""
+        """Compared measure, in words."""
         return str(self.measures[0])
 
     @property
@@ -134,11 +134,11 @@ class TaskComparison(Comparison):
 
     @property
     def verdicts(self) -> tuple[str, ...]:  # type: ignore[override]  # of one block, not by measure
-        """Who is first and how surely; then how many neighbours cannot be told apart."""
+        """Verdict, then the number of neighbours without a significant difference."""
         return self.sentences_on(self.blocks[0])
 
     def sentences_on(self, block: SystemBlock) -> tuple[str, ...]:
-        """Return the verdict, and how many neighbours cannot be told apart."""
+        """Return the verdict, and the number of indistinguishable neighbours."""
         unclear, every = self.neighbours
         undecided = all(pair.outcome == "undecided" for pair in self.pairs)
         if every < 2 or undecided:
@@ -151,7 +151,7 @@ class TaskComparison(Comparison):
 
     @cached_property
     def remarks(self) -> tuple[str, ...]:
-        """What limits the numbers, a sentence each."""
+        """Limits of the numbers, one sentence each."""
         remarks = list(self.aligned.remarks)
         if self.means_only:
             remarks.append(
@@ -167,7 +167,7 @@ class TaskComparison(Comparison):
 
     @property
     def method(self) -> str:
-        """How p-values and intervals were computed, and what they are about."""
+        """Method of p-values and intervals, and their scope."""
         settings, pairs = self.settings, self.pairs
         span = f"{100 * (1 - settings.level):g} %"
         about = "tasks were resampled: results generalise to similar tasks"

@@ -76,7 +76,7 @@ class TaskLines(NamedTuple):
 
 
 def task_lines(data: Any) -> TaskLines:
-    """From a path, a data frame, or records with the names of the columns.
+    """Read lines from a path, a data frame, or records with column names.
 
     >>> task_lines([{"model": "bm25", "task": "NQ", "query": "q1", "value": 0.5}]).systems
     ['bm25']
@@ -101,7 +101,7 @@ def read_task_lines(path: FilePath) -> TaskLines:
 def lines_of_means(
     cells: Mapping[tuple[str, str], float], remarks: Sequence[str] = ()
 ) -> TaskLines:
-    """From the mean of each (system, task)."""
+    """Build lines from the mean of each (system, task)."""
     systems = list(dict.fromkeys(system for system, _ in cells))
     tasks = list(dict.fromkeys(task for _, task in cells))
     places = ({name: i for i, name in enumerate(each)} for each in (systems, tasks))
@@ -192,7 +192,7 @@ def _lines_of_table(table: FileTable) -> TaskLines:
 
 
 def _check_types(names: Sequence[Any], role: str, where: Where) -> None:
-    """Names are texts or whole numbers, and all of a column are of one kind."""
+    """Check that each column of names holds one type, text or whole numbers."""
     kinds = set(map(type, names))
     if len(kinds) > 1 or not kinds <= {str, int}:
         first = type(names[0]) if type(names[0]) in (str, int) else str
@@ -204,7 +204,7 @@ def _check_types(names: Sequence[Any], role: str, where: Where) -> None:
 
 
 def _check_names(names: list[Any], role: str, codes: Ints, where: Where) -> None:
-    """No name is empty or holds what no file can hold."""
+    """Check that no name is empty or unstorable."""
     for number, name in enumerate(names):
         text = str(name)
         flaw = "is empty" if not text.strip() else flaw_of(text)
@@ -281,7 +281,7 @@ def read_mteb(
 
 
 class _Notes:
-    """What a reader of the means should know, gathered while files are read."""
+    """Remarks on the means, collected while reading files."""
 
     def __init__(self) -> None:
         self.old: list[str] = []
@@ -295,7 +295,7 @@ class _Notes:
 
     @property
     def why(self) -> str:
-        """What the files that were found are, for a message."""
+        """Description of rejected files, for a message."""
         if self.old:
             return f"; {self.old[0]} is of mteb before 1.11: resave it with mteb"
         return f"; {self.foreign[0]} is not" if self.foreign else ""
@@ -411,7 +411,7 @@ def _model_of(path: Path, folder: Path) -> tuple[str, str]:
 
 
 def _newest(results: Sequence[_Result], notes: _Notes) -> Iterator[_Result]:
-    """One file for each model and task.
+    """Choose one file per model and task.
 
     As `join_revisions` of mteb does: a known revision before an unknown one, then that of the
     latest mteb. It takes the current revision before all, which only mteb knows.

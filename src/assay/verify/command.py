@@ -109,7 +109,7 @@ def command(
 
 @dataclass(frozen=True)
 class _Verification:
-    """What became of a result that was computed again."""
+    """Outcome of a recomputed result."""
 
     result: str
     version: str
@@ -173,7 +173,7 @@ class _Verification:
 
 
 def _show(leaf: Any) -> Cell:
-    """Show a value with every digit, but no more of a text than a line."""
+    """Format a value with every digit, and text up to a line."""
     return Cell("" if leaf is None else printable(f"{leaf!r:.60}"))
 
 
@@ -264,7 +264,7 @@ def _load(
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence what a repeated command says beside its result."""
+    """Silence a repeated command except for its result."""
     with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
         yield
 
@@ -451,7 +451,7 @@ class InputPlaces:
         self.outside = outside
 
     def find(self, inputs: Mapping[str, Any], result: str) -> list[VerifiedInput]:
-        """Where each input is, and what it is now; an error names those that are not there."""
+        """Locate every input and its digest; raise an error for missing ones."""
         for path, mark in inputs.items():
             check_against(mark, _MARK, f"{result}: made_by: inputs: {path}")
         if "-" in inputs:
@@ -480,7 +480,7 @@ class InputPlaces:
 
 
 def leads_out(text: str) -> bool:
-    """Whether a text may name a file outside the folder where a command runs."""
+    """Return whether a text may name a file outside the command's folder."""
     parts = re.split("[=:,]", text.replace("\\", "/"))
     return any(part.startswith(("/", "~")) or ".." in PurePath(part).parts for part in parts)
 
@@ -518,7 +518,7 @@ def own_folder(
 
 @contextlib.contextmanager
 def _own_cache(folder: str) -> Iterator[None]:
-    """Vectors of texts that a stranger names do not go into the cache of the user."""
+    """Use a temporary cache, so that a stranger's texts stay out of the user's."""
     before = os.environ.get(_CACHE)
     os.environ[_CACHE] = folder
     try:

@@ -37,7 +37,7 @@ Place = tuple[str | int, ...]  # the keys and rows that lead to a value
 
 @dataclass(frozen=True)
 class Difference:
-    """A value that is not what it was; `change` is by how much, where both are numbers."""
+    """A changed value; `change` is the difference of two numbers."""
 
     value: str
     stored: Leaf
@@ -124,7 +124,7 @@ def _is_prose(place: Place, a: Leaf | _Sign, b: Leaf | _Sign, stored: Any, now: 
 
 
 class _Sign(Enum):
-    """What stands for a value that is none; no text of a result equals it."""
+    """Marker of an absent value, unequal to every text."""
 
     ABSENT = _ABSENT
     CLOCK = "measured time"
@@ -140,7 +140,7 @@ def _word(value: Leaf | _Sign) -> Leaf:
 
 
 def _name(place: Place) -> str:
-    """Return the place as it is written: `runs[0].measures.AP`."""
+    """Return a path in dotted form, such as `runs[0].measures.AP`."""
     words = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)
     return "".join(words).removeprefix(".")
 

@@ -1,4 +1,4 @@
-"""From keypoints to descriptors, by the name of a descriptor, a file, a network or a function.
+"""Describe keypoints by a named descriptor, a file, a network or a function.
 
 Networks that describe patches are `onnx:FILE` by onnxruntime and `torch:FILE` by TorchScript. A
 network such as HardNet or SOSNet takes square patches, samples × channels × side × side, and gives
@@ -351,7 +351,7 @@ DESCRIPTORS: Final[dict[str, Describe]] = {
 
 @dataclass(frozen=True, eq=False)
 class Described:
-    """Keypoints with their descriptors, row by row, and the ids of those that have none."""
+    """Keypoints with descriptors row by row, and ids of failed ones."""
 
     keypoints: Keypoints
     vectors: NDArray[np.float32] | Codes

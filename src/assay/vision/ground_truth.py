@@ -1,4 +1,4 @@
-"""Which keypoint of one image is which of the other, by the homography between them.
+"""Match keypoints of two images by the homography between them.
 
 A homography says where a point of one image lies in another, and how its surroundings turn. The
 nearest of many points are found by a grid: no matrix of all distances is made.
@@ -299,13 +299,13 @@ def _spread(starts: Ints, counts: Ints) -> tuple[Ints, Ints]:
 
 
 def point_distances(left: Floats, right: Floats) -> Floats:
-    """Return how far apart points are, row by row."""
+    """Return distances between points, row by row."""
     x, y = (left - right).T
     return np.asarray(np.sqrt(x * x + y * y))
 
 
 class Status(IntEnum):
-    """What is known about a query's true match."""
+    """Status of a query's true match."""
 
     MATCHED = 0
     NO_MATCH = 1  # it lies in the other image, but no keypoint is near enough

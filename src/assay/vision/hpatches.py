@@ -66,7 +66,7 @@ _DRAWN: Final = {"pairs": 100_000, "queries": 10_000, "distractors": 20_000}  # 
 
 
 class SceneSize(NamedTuple):
-    """How many patches a sequence has, and in which images beside the reference, from 1 on."""
+    """Number of patches of a sequence, and numbers of its images."""
 
     patches: int
     images: tuple[int, ...]
@@ -90,7 +90,7 @@ class PatchTasks:
 
     @cached_property
     def source(self) -> str:
-        """Where they come from, with a digest of what they are, for the signature."""
+        """Source and digest of the tasks, for the signature."""
         digest = hashlib.sha256()
         for rows in (*self.pairs.values(), self.queries, self.distractors):
             digest.update(np.ascontiguousarray(rows).tobytes())

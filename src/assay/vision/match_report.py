@@ -56,7 +56,7 @@ class MatchingResult:
 
     @property
     def categories(self) -> list[str]:
-        """All of them together, then each, if there are several."""
+        """All categories together, then each, if there are several."""
         names = sorted({pair.category for pair in self.pairs})
         return [report.ALL, *names] if len(names) > 1 else [report.ALL]
 
@@ -76,7 +76,7 @@ class MatchingResult:
         return by_measure | {name: values.mean(axis=1) for name, values in repeated.items()}
 
     def spreads(self, category: str = report.ALL) -> dict[str, float]:
-        """Return how means of homographies vary over the repeats: their standard deviation."""
+        """Return the standard deviation of homography means over repeats."""
         judged = _judge_corners(self.of_category(category))
         means = {
             name: [report.mean_defined(repeat) for repeat in values.T]
@@ -244,7 +244,7 @@ class MatchingReport(Shown):
 
     @cached_property
     def comparison(self) -> Comparison | None:
-        """Contestants on MMA of the same pairs, whole scenes resampled; None where pairs differ."""
+        """Comparison of contestants on MMA by scenes; None where pairs differ."""
         if len(self.results) < 2 or len(self.summaries) < len(self.results):
             return None
         try:
@@ -261,7 +261,7 @@ class MatchingReport(Shown):
 
     @property
     def remarks(self) -> list[str]:
-        """What a reader of the numbers should know, a line each."""
+        """One remark per line for readers of the numbers."""
         return [
             f"FAILED {name} {failure.scene} {failure.pair}: {failure.reason}"
             for name, failure in self.failures
@@ -312,7 +312,7 @@ class MatchingReport(Shown):
         return Table(columns, tuple(row for summary in self._rows() for row in _long_rows(summary)))
 
     def page(self) -> Page:
-        """Return tables with words between them, for people."""
+        """Return tables, verdicts and remarks as a page."""
         return self._lay_out(self.tables())
 
     def screen(self) -> Page:

@@ -47,7 +47,7 @@ Seconds = dict[str, float]
 
 
 class PairCounts(NamedTuple):
-    """What became of every query keypoint of a pair, for one tolerance."""
+    """Counts of the outcomes of a pair's query keypoints at one tolerance."""
 
     matched: int  # its true match and both descriptors are there
     no_match: int
@@ -361,7 +361,7 @@ class Distractors(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SceneContext:
-    """How every scene of a descriptor is evaluated; `scenes` are all of the experiment."""
+    """Shared evaluation settings of a descriptor's scenes."""
 
     scenes: Mapping[str, Scene]
     descriptor: DescriptorSettings

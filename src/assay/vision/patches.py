@@ -113,7 +113,7 @@ class PatchResult:
 
     @property
     def by_difficulty(self) -> dict[str, dict[str, float]]:
-        """Patch mAP and matching mAP of easy, hard and tough patches, as far as there are any."""
+        """Patch mAP and matching mAP by difficulty, where present."""
         return {
             number.task: {
                 part: each.estimate for part, each in number.intervals.items() if part != _ALL
@@ -593,7 +593,7 @@ class PatchReport(Shown):
 
     @property
     def remarks(self) -> list[str]:
-        """What a reader of the numbers should know, a line each."""
+        """One remark per line for readers of the numbers."""
         size = {item.name: item.cost.row_bytes for item in self.results}
         lines = ["bytes per descriptor: " + ", ".join(f"{a} {b}" for a, b in size.items())]
         for item in self.protocols[:1]:
@@ -629,7 +629,7 @@ class PatchReport(Shown):
         return report.category_data([row for item in self.results for row in item.summaries])
 
     def page(self) -> Page:
-        """Return tables with words between them, for people."""
+        """Return tables, verdicts and remarks as a page."""
         tables: Page = list(self.tables())
         return report.lay_out(tables, self.comparisons, [], self.remarks, self.signature)
 

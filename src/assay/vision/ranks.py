@@ -328,7 +328,7 @@ class PairRanks:
 
     @property
     def n_queries(self) -> int:
-        """How many keypoints the first image has."""
+        """Number of keypoints of the first image."""
         return len(self.query_ids)
 
     @property

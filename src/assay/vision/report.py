@@ -399,7 +399,7 @@ def compare_named(
 
 
 def _why_not(results: Sequence[DescriptorResult]) -> str:
-    """Explain what differs, with sizes and chance."""
+    """Explain the difference, with sizes and chance."""
     lines = []
     for result in results[:5]:
         pool = float(np.mean([pair.n_docs for pair in result.pairs])) if result.pairs else 0.0
@@ -438,7 +438,7 @@ class ExperimentReport(Shown):
 
     @property
     def rule(self) -> str:
-        """How verification and retrieval are judged in the wide row."""
+        """Rule of verification and retrieval in the wide row."""
         return self.found.experiment.evaluation.rule
 
     @property
@@ -474,7 +474,7 @@ class ExperimentReport(Shown):
 
     @cached_property
     def comparison(self) -> Comparison | None:
-        """How descriptors compare on AP; None for one, or where they must not be compared."""
+        """Comparison of descriptors on AP; None if impossible."""
         if len(self.found.headline) < 2:
             return None
         how = self.found.experiment.evaluation.comparing
@@ -485,7 +485,7 @@ class ExperimentReport(Shown):
 
     @cached_property
     def remarks(self) -> list[str]:
-        """What a reader of the numbers should know, a line each."""
+        """One remark per line for readers of the numbers."""
         experiment = self.found
         lines = [f"scenes evaluated: {experiment.n_computed}, reused: {experiment.n_reused}"]
         lines += experiment.notes[:_MOST_NOTES]
@@ -529,7 +529,7 @@ class ExperimentReport(Shown):
         return self.found.records(rule=self.rule)
 
     def page(self) -> Page:
-        """Return tables with words between them, for people."""
+        """Return tables, verdicts and remarks as a page."""
         how = self.found.experiment.evaluation
         keypoints = "; ".join(dict.fromkeys(result.keypoints for result in self.found.headline))
         first, *tables = self.tables()

@@ -45,7 +45,7 @@ _BIN_ENDS: Final = (1, 2, 3, 4, 5, 10, 20, 50, 100)
 
 @dataclass(frozen=True, order=True)
 class Failure:
-    """Something that could not be evaluated at all: an image, a homography, a pair."""
+    """An image, homography or pair that could not be evaluated."""
 
     scene: str
     pair: str
@@ -54,7 +54,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class DescriptorCost:
-    """What a descriptor takes: bytes of each, how many were computed, and how long that took."""
+    """Cost of a descriptor: bytes each, number computed, and seconds."""
 
     row_bytes: int = 0
     described: int = 0
@@ -68,7 +68,7 @@ class DescriptorCost:
 
 @dataclass(frozen=True)
 class MatchRankBin:
-    """How many true matches have a rank from `first` to `last`; `last` is 0 for all beyond."""
+    """Number of true matches with ranks `first` to `last`; `last` is 0 for the rest."""
 
     first: int
     last: int
@@ -423,7 +423,7 @@ class DescriptorResult:
 
     @cached_property
     def tasks(self) -> dict[str, PooledResult]:
-        """Verification and retrieval, as far as they were computed."""
+        """Computed verification and retrieval results."""
         parts = {
             task: tuple(counts for counts in self.pooled if counts.task == task) for task in TASKS
         }
@@ -480,7 +480,7 @@ class DescriptorResult:
 
 @dataclass(frozen=True, eq=False)
 class ScenePart:
-    """What one scene adds to the result of a descriptor; ranks for each tolerance."""
+    """Contribution of one scene to a descriptor's result, per tolerance."""
 
     scene: str
     ranks: Mapping[float, tuple[PairRanks, ...]]

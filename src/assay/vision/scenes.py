@@ -60,7 +60,7 @@ _OXFORD: Final = {
 
 
 def category_of(name: str) -> str:
-    """Return what changes in a scene, by its name.
+    """Return the category of a scene by its name.
 
     Names are `i_…`, `v_…` or one of the Oxford scenes.
 
@@ -339,7 +339,7 @@ class Once(Generic[K, V]):
 
 
 class Detections:
-    """What detectors found in images, so that each is asked once, whoever describes it."""
+    """Cache of detected keypoints, so that each detector runs once per image."""
 
     def __init__(self) -> None:
         self._found: Once[tuple[str, int, str], Keypoints] = Once()
@@ -567,7 +567,7 @@ def _view(shape: tuple[int, ...], draw: Floats, strength: float) -> Floats:
 
 
 def _lit(picture: Image, draw: Floats, strength: float, key: int) -> Image:
-    """Expose a picture anew: gamma, gain, light, and noise."""
+    """Re-expose a picture: gamma, gain, light and noise."""
     gamma = 2.0 ** (strength * (2.0 * draw[0] - 0.7))
     gain = 1.0 - 0.5 * strength * draw[1]
     curve = 255.0 * gain * (np.arange(256) / 255.0) ** gamma

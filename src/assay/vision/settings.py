@@ -46,7 +46,7 @@ def default_conventions() -> Conventions:
 
 @dataclass(frozen=True)
 class KeypointSettings:
-    """How keypoints are chosen.
+    """Selection of keypoints.
 
     The source "detect" finds them in each image, "project" takes those of image 1 through the
     homography, "file" reads `path`, in which {scene} and {image} stand for names. Keypoints near
@@ -124,7 +124,7 @@ class DatasetSettings:
 
 @dataclass(frozen=True)
 class DescriptorSettings:
-    """A descriptor; with keypoints of its own, results are not comparable with others."""
+    """A descriptor; separate keypoints make its results incomparable with others."""
 
     name: Annotated[str, "Name in results. [type]"]
     type: Annotated[str, "A name such as SIFT, a file, a network or module:function."]
@@ -156,14 +156,14 @@ class ImageRetrievalSettings:
     seed: Annotated[int, About("Seed of the draw.", {"minimum": 0})] = 0
 
     def __post_init__(self) -> None:
-        """Refuse a ratio that is none."""
+        """Reject invalid ratios."""
         if not 0 < self.ratio <= 1:
             raise UsageError(f"ratio must lie above 0 and not above 1, found {self.ratio!r}.")
 
 
 @dataclass(frozen=True)
 class EvaluationSettings:
-    """What is measured."""
+    """Measures and tasks of an experiment."""
 
     tau: Annotated[tuple[float, ...], "Tolerances in pixels; the first is the headline."] = (3.0,)
     pairs: Annotated[tuple[int, ...], "Images to compare with image 1. [all]"] = ()
@@ -193,17 +193,17 @@ class EvaluationSettings:
 
     @property
     def resampling(self) -> dict[str, Any]:
-        """How intervals are drawn."""
+        """Resampling settings of intervals."""
         return {"level": self.level, "resamples": self.resamples, "seed": self.seed}
 
     @property
     def truth(self) -> dict[str, Any]:
-        """How true matches are found."""
+        """Settings of true matches."""
         return {"taus": self.tau, "one_to_one": self.one_to_one, "symmetric": self.symmetric}
 
     @property
     def comparing(self) -> dict[str, Any]:
-        """How descriptors are compared; the level is that of significance."""
+        """Comparison settings; `level` is the significance level."""
         return {**self.resampling, "level": round(1 - self.level, 12)}  # 0.05, not 0.0500000…4
 
     @property

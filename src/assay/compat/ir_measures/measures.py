@@ -43,7 +43,7 @@ class ParamInfo:
 
 
 class MeanAgg:
-    """The mean of what is added."""
+    """Running mean."""
 
     def __init__(self, default: float = float("nan")) -> None:
         self.sum, self.count, self.default = 0.0, 0, default
@@ -59,7 +59,7 @@ class MeanAgg:
 
 
 class SumAgg:
-    """The sum of what is added."""
+    """Running sum."""
 
     def __init__(self) -> None:
         self.sum: float = 0
@@ -143,7 +143,7 @@ class Measure:
         return CalcResults(results.aggregated[self], results.per_query)
 
     def evaluator(self, qrels: Any) -> Any:
-        """Judgments against which runs are evaluated by this measure."""
+        """Return an evaluator of runs by this measure."""
         return self.PIPELINE.evaluator([self], qrels)
 
 

@@ -316,7 +316,7 @@ class SystemPairs(dict[frozenset[str], Any]):
 
 
 class Report:
-    """What `compare` found."""
+    """Result of `compare`."""
 
     def __init__(
         self,

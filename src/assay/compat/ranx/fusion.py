@@ -289,7 +289,7 @@ _GRIDS: Final[dict[str, tuple[str, float, float, float]]] = {
 
 
 class OptimizationReport:
-    """What each parameter that was tried gave."""
+    """Score of every tried parameter."""
 
     def __init__(
         self,

@@ -246,7 +246,7 @@ def _from_rows(rows: Iterable[tuple[str, Any]]) -> SparseVectors:
             weights.append(float(weight))
         lengths.append(len(row))
     if not columns:
-        raise ShapeError("There is no weight in any row: nothing can be searched.")
+        raise ShapeError("All rows are empty. Pass weights.")
     names = sorted(numbers)
     order = np.empty(len(names), np.int64)
     order[[numbers[name] for name in names]] = np.arange(len(names))
