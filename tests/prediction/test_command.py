@@ -361,12 +361,12 @@ def test_metres_groups_and_predictability(assay, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--new-places"], "--new-places requires --train"),
+        (["--new-places"], "--train-users requires --train"),
         (["--confidence"], "needs scores or logits"),
         (["--coordinates", "nowhere.csv"], "nowhere.csv"),
         (["--coordinates", "odd.csv"], "Name it lat, latitude"),
         (["--coordinates", "bad.csv"], "bad.csv, row 0: 'north' is no number of degrees"),
-        (["--train-users", "p.csv:user"], "--new-places requires --train"),
+        (["--train-users", "p.csv:user"], "--train-users requires --train"),
     ],
 )
 def test_looks_that_cannot_be_had(assay, tmp_path, monkeypatch, options, words):

@@ -312,11 +312,11 @@ def test_show_one_query(assay):
     assert both.code == 2
     unknown = assay("runs", "show", "1", "--query", "nothing")
     assert unknown.code == 2
-    assert "Unknown query 'nothing' in run 1; there are q1" in unknown.err
+    assert "Unknown query 'nothing' in run 1" in unknown.err
     assert assay("eval", "absent.txt", "-r", "qrels.txt", "--save").code != 0
     failed = assay("runs", "show", "3", "--query", "q1")
     assert failed.code == 2
-    assert "is failed: there is no query to show" in failed.err
+    assert "Run 3 ('eval') is failed" in failed.err
 
 
 def test_compare_of_stored_runs_is_compare(assay):
@@ -420,7 +420,7 @@ def test_rerun_refuses_what_it_should(assay):
 def test_no_store_is_made_by_looking(assay):
     answer = assay("runs", "list")
     assert answer.code == 5
-    assert "No store at assay.db" in answer.err
+    assert "There is no store at assay.db" in answer.err
     assert not os.path.exists("assay.db")
 
 

@@ -377,7 +377,7 @@ def test_check_names_damages(tmp_path: Path, assay: Any) -> None:
     assert (
         "value of nDCG@10 micro is 0.75, but the values of its queries give" in data["damages"][1]
     )
-    assert "Run 2: Where an integer should be, the store has 'many'" in data["damages"][-1]
+    assert "Run 2: Expected an integer, but the store holds 'many':" in data["damages"][-1]
     assert assay("runs", "check", "3", "--store", place).code == 0
     assert assay("runs", "check", "99", "--store", place).code == 2
     listed = assay("runs", "list", "--store", place)

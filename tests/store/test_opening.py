@@ -92,7 +92,7 @@ def test_a_connection_in_use_is_closed_when_it_comes_back_to_a_closed_store(plac
 
 def test_no_store_where_none_should_be_made(place):
     for settings in ({"create": False}, {"read_only": True}):
-        with pytest.raises(StorageError, match="No store at"):
+        with pytest.raises(StorageError, match="There is no store at"):
             assay.store.open(place, **settings)
     with assay.store.open(place) as store:
         assert len(store) == 0

@@ -174,7 +174,7 @@ def test_filters(place):
         ]
         with pytest.raises(UsageError, match="Unknown filter 'modle'"):
             store.runs(modle="x")
-        with pytest.raises(UsageError, match="A date looks like"):
+        with pytest.raises(UsageError, match="Cannot read the date 'yesterday'"):
             store.runs(since="yesterday")
         frame = store.to_frame(task="t1")
         assert frame["id"].tolist() == [b.id, a.id]
@@ -198,7 +198,7 @@ def test_runs_that_are_not_there(place):
             with pytest.raises(UsageError, match=r"no run|the last one is 1"):
                 store.run(key)
         for key in ("", "abc", "%" * 8, None, 1.5, True, "１２"):
-            with pytest.raises(UsageError, match="Pass its number or uid"):
+            with pytest.raises(UsageError, match="by its number, or by 8 or more letters of its uid"):
                 store.run(key)
 
 

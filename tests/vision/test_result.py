@@ -307,7 +307,7 @@ def test_results_of_other_queries_are_not_compared_unless_forced() -> None:
     ):
         compare_descriptors([one, more])
     assert compare_descriptors([one, more], force=True).pairs[0].effect.n == 3
-    with pytest.raises(UsageError, match="two or more"):
+    with pytest.raises(UsageError, match="A comparison needs two results"):
         compare_descriptors([one])
 
 

@@ -160,9 +160,9 @@ class AnswerReader:
         ids, scores = hits
         there = self.data.doc_numbers
         numbers = b"".join([*map(there.get, ids, repeat(_ABSENT))])
-        others = [id for id in ids if id not in there] if _ABSENT in numbers else []
+        unknown_ids = [id for id in ids if id not in there] if _ABSENT in numbers else []
         return NumberedHits(
-            numbers, None if scores is None else array("d", scores).tobytes(), others
+            numbers, None if scores is None else array("d", scores).tobytes(), unknown_ids
         )
 
     def rank(self, hits: Mapping[int, NumberedHits]) -> tuple[Ranking, list[Finding]]:

@@ -246,8 +246,8 @@ def _check_case(result: BenchResult) -> Iterator[Finding]:
 
 def _check_copies(ids: Ids, facts: TextFacts) -> Iterator[Finding]:
     same, near, _ = facts
-    others = "unjudged copies count as not relevant"
-    effect = f"They occupy several ranks; {others}."
+    advice = "unjudged copies count as not relevant"
+    effect = f"They occupy several ranks; {advice}."
     if same:
         documents = count_of(sum(map(len, same)), "document")
         message = f"{documents} in {count_of(len(same), 'group')} with identical words"

@@ -390,10 +390,10 @@ class BenchPlan:
     ) -> BenchPlan:
         """Make a plan of systems or their specs; equal indexes are taken once."""
         once = tuple(dict.fromkeys(indexes))
-        ours, others = split_systems(models)
+        ours, outside_specs = split_systems(models)
         one_stage, two_stages = split_stages(ours)
         stages = (*parse_systems(Rerank, two_stages), *parse_systems(Rerank, reranks))
-        outside = (*parse_systems(Retriever, others), *parse_systems(Retriever, systems))
+        outside = (*parse_systems(Retriever, outside_specs), *parse_systems(Retriever, systems))
         parts = parse_systems(Model, one_stage), parse_systems(Fusion, fusions)
         return cls(*parts, once, stages, outside)
 
@@ -435,16 +435,16 @@ class BenchPlan:
                 groups.setdefault(key, []).append(model)
         for two in self.reranks:
             groups.setdefault(f"{two.first}>{two.reranker} {two.settings}", []).append(two)
-        for first, *others in groups.values():
-            bases |= {other.name: first.name for other in others}
+        for first, *variants in groups.values():
+            bases |= {other.name: first.name for other in variants}
         return bases
 
     @property
     def names(self) -> list[str]:
         """Names of the systems; those behind an index exist only for models with vectors."""
         indexed = [indexed_name(m.name, index) for m in self.models for index in self.indexes]
-        others = _names_of((*self.systems, *self.fusions, *self.reranks))
-        return [*_names_of(self.models), *indexed, *others]
+        combined = _names_of((*self.systems, *self.fusions, *self.reranks))
+        return [*_names_of(self.models), *indexed, *combined]
 
     def chunkings_of(self, name: str, default: Rule) -> set[Rule]:
         """Return the rules by which documents are cut for a system, or for all parts of it."""

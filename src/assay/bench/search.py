@@ -457,8 +457,8 @@ class ModelSearch:
             at = _places_of(among, usable)
             if isinstance(docs, Codes) and isinstance(queries, Codes):
                 some = Codes(queries.packed[rows], queries.bits)
-                others = docs if among is None else Codes(docs.packed[at], docs.bits)
-                ranking = rank_codes(some, others, k, threads=options.threads)
+                candidates = docs if among is None else Codes(docs.packed[at], docs.bits)
+                ranking = rank_codes(some, candidates, k, threads=options.threads)
             else:
                 left, right = cast("tuple[Any, Any]", (queries, docs))
                 how: Any = {"metric": metric, "zero": "drop", "threads": options.threads}

@@ -32,8 +32,8 @@ def _input(name: str, help: str, value: Schema = TEXT, default: Any = None, **mo
     What follows the name is how the help calls its value.
     """
     name, _, metavar = name.partition(" ")
-    shown = {"metavar": metavar} if metavar else {}
-    return Setting(name, help, value, default, {"section": "Input", **shown, **more})
+    display = {"metavar": metavar} if metavar else {}
+    return Setting(name, help, value, default, {"section": "Input", **display, **more})
 
 
 _file = partial(_input, reads=True, metavar="FILE")

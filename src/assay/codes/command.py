@@ -43,9 +43,9 @@ _NUMBER = click.IntRange(min=1)
 def _option(
     names: str, metavar: str, help: str, section: str = "Models", **more: Any
 ) -> Callable[[Any], Any]:
-    """Declare an option that takes a value; a default is shown."""
-    shown = {"show_default": True} if "default" in more else {}
-    return option(*names.split(), metavar=metavar, help=help, section=section, **shown, **more)
+    """Declare an option that takes a value; with its default, if any."""
+    display = {"show_default": True} if "default" in more else {}
+    return option(*names.split(), metavar=metavar, help=help, section=section, **display, **more)
 
 
 def _file_option(names: str, help: str, metavar: str = "FILE") -> Callable[[Any], Any]:

@@ -584,8 +584,8 @@ class CodeTraining:
         allowed = rows if self.rows is None else rows[np.isin(rows, self.rows)]
         for number in range(n_parts):
             part = np.sort(rows[number::n_parts])
-            others = allowed[~np.isin(allowed, part)]
-            yield part, np.sort(others[: max(1, round(self.share * n_docs))])
+            outside = allowed[~np.isin(allowed, part)]
+            yield part, np.sort(outside[: max(1, round(self.share * n_docs))])
 
 
 @dataclass(frozen=True, eq=False)

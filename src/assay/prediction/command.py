@@ -125,12 +125,12 @@ def command(
     importing = {name: settings.pop(name) for name in _IMPORTING}
     gate.refuse_without(settings["baseline"] is not None)
     if results:
-        others = {
+        excluded = {
             "files of predictions": files,
             "--legacy-json": legacy_json,
             "a gate": gate.wanted,
         }
-        if other := next((name for name, there in others.items() if there), ""):
+        if other := next((name for name, there in excluded.items() if there), ""):
             raise click.UsageError(f"--results and {other} exclude each other.")
         saving.refuse("--results has no values per sample")
         return _import(results, {**importing, "baseline": settings["baseline"]}, layout, file)

@@ -216,8 +216,8 @@ class ModelResults(Shown):
             guess = {name_in_field(name): p for name, p in (self.firsts[0].uniform() or {}).items()}
             # A measure on which any guess is right heads no verdict.
             names = sorted(paired.verdicts, key=lambda name: guess.get(name) == 1)
-            shown = names if whole else names[:1]
-            page += verdict_words(paired.verdicts[name] for name in shown)
+            selected = names if whole else names[:1]
+            page += verdict_words(paired.verdicts[name] for name in selected)
             page += [Words(words, "remark") for words in paired.remarks]
         if self.comparison is not None and self._has_seeds:
             page.append(Words(self.comparison.advice, "method"))
@@ -294,11 +294,11 @@ class ModelResults(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
-        shown: Any = {"per_class": self.request.per_class, "columns": self.columns}
+        options: Any = {"per_class": self.request.per_class, "columns": self.columns}
         models = self.models.items()
         return {
             "signature": self.signature,
-            "models": {name: [seed.to_dict(**shown) for seed in seeds] for name, seeds in models},
+            "models": {name: [seed.to_dict(**options) for seed in seeds] for name, seeds in models},
             "baselines": [result.to_dict() for result in self.baselines],
             "comparison": None if self.comparison is None else self.comparison.to_dict(),
             **self.diagnostics.to_dict(),

@@ -321,8 +321,8 @@ class PredictionResult(Shown):
             "ranks": [asdict(rank_bin) for rank_bin in self.rank_histogram()],
             **({"clusters": asdict(self.clusters)} if self.clusters else {}),
         }
-        shown = [name for name in self.scores.groups if name != self.cluster_column]
-        for column in shown if columns is None else columns:
+        group_names = [name for name in self.scores.groups if name != self.cluster_column]
+        for column in group_names if columns is None else columns:
             macro = self.mean(by=column)
             groups = {name: numbers_or_none(values) for name, values in macro.groups.items()}
             group_means = {"macro": numbers_or_none(macro), "groups": groups, "sizes": macro.sizes}

@@ -131,7 +131,7 @@ class Store:
     def finish_together(
         self, first: OpenRun, records: Sequence[RunRecord], *, seconds: float | None
     ) -> list[int]:
-        """Finish a run with the first record; the others become runs of the same batch.
+        """Finish a run with the first record; other records become runs of the same batch.
 
         All of them or none; they are on disk when this returns.
         """
@@ -139,11 +139,11 @@ class Store:
         with self.database.writing() as connection:
             begun = queries.find_run(connection, first.id)
             shared = {"batch": begun.batch, "created": begun.created}
-            others = [
+            siblings = [
                 writing.add_run(connection, {**row, **shared}, record.tags)
                 for record, row, _ in rows[1:]
             ]
-            runs = [first.id, *others]
+            runs = [first.id, *siblings]
             fixed = ("uid", "batch", "status", "created", "updated")
             for run, (record, row, payload) in zip(runs, rows, strict=True):
                 values = {key: value for key, value in row.items() if key not in fixed}

@@ -99,7 +99,7 @@ def command(
         result = _compare_stored(store, filters, measure=measure, **settings)
     if layout in ("text", "markdown") and len(result.pairs) > MOST_PAIRS:
         output.log(f"{len(result.pairs):,} pairs are not listed: use --format csv or json")
-    shown = SimpleNamespace(  # whose CSV has the pairs
+    report = SimpleNamespace(  # whose CSV has the pairs
         signature=result.signature,
         remarks=result.remarks,
         table=result.data_table,
@@ -107,7 +107,7 @@ def command(
         paper=result.paper,
         to_dict=result.to_dict,
     )
-    output.emit(shown, layout, file)
+    output.emit(report, layout, file)
 
 
 def _refuse_nothing() -> None:

@@ -192,8 +192,8 @@ class NearestPoints(NamedTuple):
     distance: Floats  # inf where there is none
 
 
-def nearest_within(points: Floats, others: Floats, radius: float) -> NearestPoints:
-    """Find the nearest of `others` to each point within the radius.
+def nearest_within(points: Floats, candidates: Floats, radius: float) -> NearestPoints:
+    """Find the nearest of `candidates` to each point within the radius.
 
     Of equally near ones the lowest number is taken. A point that is NaN has none.
 
@@ -202,27 +202,27 @@ def nearest_within(points: Floats, others: Floats, radius: float) -> NearestPoin
     """
     index = np.full(len(points), -1, np.int64)
     distance = np.full(len(points), np.inf)
-    firsts = _first_at_each_place(others)
-    for left, right, apart in _blocks(points, others[firsts], radius):
+    firsts = _first_at_each_place(candidates)
+    for left, right, apart in _blocks(points, candidates[firsts], radius):
         starts = np.flatnonzero(np.diff(left, prepend=-1))  # the pairs of a point stand together
         if not len(starts):
             continue
         least = np.minimum.reduceat(apart, starts)
         tied = apart == np.repeat(least, np.diff(starts, append=len(left)))
-        numbers = np.where(tied, firsts[right], len(others))
+        numbers = np.where(tied, firsts[right], len(candidates))
         distance[left[starts]] = least
         index[left[starts]] = np.minimum.reduceat(numbers, starts)
     return NearestPoints(index, distance)
 
 
-def pairs_within(points: Floats, others: Floats, radius: float) -> NearPairs:
+def pairs_within(points: Floats, candidates: Floats, radius: float) -> NearPairs:
     """Find all pairs within the radius, nearest first.
 
     Ties stand by number, left then right; the radius is inclusive.
     """
     blocks: list[NearPairs] = []
     total = 0
-    for block in _blocks(points, others, radius):
+    for block in _blocks(points, candidates, radius):
         blocks.append(block)
         total += len(block.left)
         if total > MOST_KEPT:

@@ -352,10 +352,10 @@ def _verify(
                 steps = (chance % np.uint64(n - 1)).astype(np.int64) + 1
                 wrong_rows["same"] = rows[(np.arange(n) + steps) % n]
             if len(scenes) > 1:
-                others = [
+                distant = [
                     s.vectors[hpatches.REFERENCE] for i, s in enumerate(scenes) if i != number
                 ]
-                pool = np.concatenate(others)
+                pool = np.concatenate(distant)
                 wrong_rows["other"] = pool[(chance % np.uint64(len(pool))).astype(np.int64)]
             near = JudgedPairs(number, paired_distances(ref, rows, metric))
             far = {

@@ -373,8 +373,8 @@ def keypoints_of(
     if settings.shared_with is None:
         selected = _subset(selected, settings)
     else:
-        others = _limit(ask(settings.shared_with, {}), image, settings)
-        left, right = shared(selected, others, tolerance=settings.tolerance)
+        second = _limit(ask(settings.shared_with, {}), image, settings)
+        left, right = shared(selected, second, tolerance=settings.tolerance)
         selected = _subset(left, settings)
         if settings.shared_side == "right":
             selected = right.take(selected.ids.match(right.ids))
