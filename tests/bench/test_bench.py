@@ -296,7 +296,7 @@ def test_a_model_may_have_a_metric_of_its_own() -> None:
 def test_a_metric_of_a_model_is_checked() -> None:
     with pytest.raises(UsageError, match="Known: cosine, dot, l2"):
         Model("a", "wordllama", metric="hamming")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="is lexical, so that metric does not apply"):
+    with pytest.raises(UsageError, match="The model 'a' is lexical"):
         Model("a", "bm25", metric="dot")
 
 

@@ -184,7 +184,7 @@ def test_an_address_with_a_secret_is_refused_and_not_repeated(url):
 def test_a_key_does_not_travel_in_plain_text(monkeypatch):
     monkeypatch.setenv("SEARCH_KEY", SECRET)
     with pytest.raises(
-        UsageError, match="The endpoint http:http: headers hold a value that is not text"
+        UsageError, match=r"The key in SEARCH_KEY would go to example\.org in plain text"
     ):
         load_http("http://example.org/x", {**PLAIN, "key_env": "SEARCH_KEY"})
     with pytest.raises(UsageError, match="SEARCH_KEYS is not set"):
@@ -229,17 +229,17 @@ def test_a_file_needs_consent_for_the_host_and_for_the_key():
         (
             "http://127.0.0.1:1",
             {**PLAIN, "headers": {"X-Team": "a\r\nHost: b"}},
-            "The endpoint http:http: headers hold a value that is not text",
+            "headers hold a value that is not text",
         ),
         (
             "http://127.0.0.1:1",
             {**PLAIN, "headers": {"X-Team": "ä"}},
-            "The endpoint http:http: headers hold a value that is not text",
+            "headers hold a value that is not text",
         ),
         (
             "http://127.0.0.1:1",
             {**PLAIN, "key_header": "key"},
-            "The endpoint http:http: headers hold a value that is not text",
+            "headers hold a value that is not text",
         ),
         ("typesense:http://127.0.0.1:1", {}, "collection=NAME"),
         ("solr:http://127.0.0.1:1", {"filters": "a;b"}, "Cannot read the filter 'a;b'"),
@@ -341,7 +341,7 @@ def test_a_redirect_is_not_followed(api, monkeypatch):
     with serve(plain) as other:
         api.script = [answer(status, Location=other.url) for status in (301, 302, 307, 308)]
         for _ in range(4):
-            with pytest.raises(InputError, match=r"HTTP 301 redirects, which is not followed"):
+            with pytest.raises(InputError, match="redirects, which is not followed"):
                 ask(api.url, **PLAIN, key_env="SEARCH_KEY")
         assert other.bodies == []
 
@@ -362,7 +362,7 @@ def test_a_huge_answer_is_given_up(api, monkeypatch):
 
     monkeypatch.setattr("assay.bench.endpoints._LARGEST", 1 << 22)
     api.script = [endless]
-    with pytest.raises(InputError, match=r"http://127\.0\.0\.1:36087: the answer exceeds 4 MiB"):
+    with pytest.raises(InputError, match="the answer exceeds 4 MiB"):
         ask(api.url, **PLAIN)
     assert len(sent) < 100
 

@@ -119,7 +119,7 @@ def test_a_value_that_is_missing_is_named():
     del query_fields["q03"]["tenant"]
     with pytest.raises(InputError, match="'q03' has no 'tenant'"):
         run_bench(collection, ["bm25"], **how, query_fields=query_fields, doc_fields=doc_fields)
-    with pytest.raises(UsageError, match="A filter is written"):
+    with pytest.raises(UsageError, match="Cannot read the filter 'a b'"):
         run_bench(collection, ["bm25"], measures=["RR"], filters="a b")
 
 

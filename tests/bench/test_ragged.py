@@ -294,7 +294,11 @@ def test_what_does_not_go_together(tmp_path):
             {"indexes": ["faiss:flat"]},
             "vectors, which the index 'faiss:flat' cannot hold",
         ),
-        ([f"t={tokens}"], {"indexes": ["usearch"]}, "which the index 'usearch' does not take"),
+        (
+            [f"t={tokens}"],
+            {"indexes": ["usearch"]},
+            "'t' makes token vectors, which the index 'usearch' cannot hold",
+        ),
     ):
         with pytest.raises(UsageError, match=words):
             run_bench(COLLECTION, models, **more)
@@ -304,7 +308,7 @@ def test_what_does_not_go_together(tmp_path):
 
     with pytest.raises(UsageError, match=r"compared by MaxSim\. Omit its metric"):
         run_bench(COLLECTION, [Model("t", tokens, metric="dot")])
-    with pytest.raises(UsageError, match="not 'l2'"):
+    with pytest.raises(UsageError, match="Replace 'l2'"):
         run_bench(COLLECTION, [Model("s", sparse, metric="l2")])
 
 

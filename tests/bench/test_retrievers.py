@@ -584,8 +584,10 @@ class TestFailures:
             return str(caught.value)
 
         assert "22 finished queries are stored: run again" in message(3, checkpoint=tmp_path)
-        assert "Use a checkpoint (no --no-cache) to keep finished queries" in message(3)
-        assert "Give it a fingerprint to keep" in message(3, None, checkpoint=tmp_path)
+        assert "Omit --no-cache to store finished queries," in message(3)
+        assert "Set a fingerprint to store finished queries" in message(
+            3, None, checkpoint=tmp_path
+        )
         for nothing in (message(25, checkpoint=tmp_path / "b"), message(25)):
             assert nothing.endswith("ConnectionError: reset by peer.")
 

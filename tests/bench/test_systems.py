@@ -183,7 +183,7 @@ class TestTwoStages:
             assert rows_of(result, "two")[query] == [*head, *before[6:]]
         text = str(result)
         assert "Gain over bm25: " in text
-        assert "two puts the first 6 documents of each query: 150 pairs, in" in text
+        assert "two reranks the first 6 documents of each query: 150 pairs, in" in text
 
     def test_written_as_a_model_or_a_reranker_it_is_the_same(self) -> None:
         words = "py:tests.bench.samples:shared_words"

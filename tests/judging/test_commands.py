@@ -72,7 +72,7 @@ def test_compare_with_a_pool(assay: Assay, inside: Path) -> None:
     first, second = alone["estimates"][0], helped["estimates"][0]
     assert second["high"] - second["low"] < first["high"] - first["low"]
     shown = assay(*runs, *POOL, *MACHINE)
-    assert "pairs labelled (17%); dense leads lexical by" in shown.out
+    assert "dense leads lexical on DCG@10" in shown.out
     only = result_of(assay("compare", "dense.run", "-b", "lexical.run", *POOL, "--json"))
     assert only["estimates"][0]["estimate"] == first["estimate"]
     csv = assay(*runs, *POOL, "--format", "csv")

@@ -191,15 +191,15 @@ def test_what_does_not_belong_together_is_refused():
         MismatchError, match="Add the runs with 'assay pool --extend', or use --aim means"
     ):
         estimate_from_labels(runs, pool, labels)
-    with pytest.raises(MismatchError, match="not for means"):
+    with pytest.raises(MismatchError, match="The pool aims at differences, not means"):
         estimate_from_labels(two, pool, labels, means=True)
     with pytest.raises(MeasureError, match="cannot be estimated"):
         make_pool(two, 30, measure="nDCG@10")
     with pytest.raises(MeasureError, match="Unknown measure"):
         estimate_from_labels(two, pool, labels, measures=["nDGC@10"])
-    with pytest.raises(UsageError, match="a comparison needs two"):
+    with pytest.raises(UsageError, match="A comparison needs two"):
         estimate_from_labels({"s0": runs["s0"]}, pool, labels)
-    with pytest.raises(MismatchError, match="labels are a model's"):
+    with pytest.raises(MismatchError, match="All 24 labels are machine labels"):
         estimate_from_labels(two, pool, label_all(pool, kind="machine"))
     with pytest.raises(MismatchError, match="only of people"):
         estimate_from_labels(two, pool, labels, machine=labels)
@@ -280,7 +280,7 @@ def test_other_measures_have_the_bounds_of_all_grades(measure, means):
         assert each.exact == (means or measure == "nDCG@3")
         assert "over all grades of the" in each.verdict()
     assert any("has bounds only" in remark for remark in result.remarks)
-    assert "1 pairs on which people disagree count as unlabelled" in result.remarks
+    assert "1 pairs with disagreeing labels count as unlabelled" in result.remarks
 
 
 def test_bounds_stand_beside_estimates_and_end_where_all_is_labelled():

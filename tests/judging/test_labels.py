@@ -195,7 +195,9 @@ def test_bad_labels_are_refused_with_their_place(tmp_path: Path):
     with pytest.raises(ValueRangeError, match=r"a\.csv, line 2.*not a number"):
         read_labels(tmp_path / "a.csv")
     (tmp_path / "a.csv").write_text("query,doc,grade\nq,d,1\nq,d,2\n")
-    with pytest.raises(MismatchError, match=r"line 3.*labelled twice by a\.csv, 1 and 2"):
+    with pytest.raises(
+        MismatchError, match=r"line 3: query q, document d has two labels by a\.csv, 1 and 2"
+    ):
         read_labels(tmp_path / "a.csv")
     (tmp_path / "a.jsonl").write_text("not json\n")
     with pytest.raises(FormatError):

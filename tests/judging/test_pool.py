@@ -152,7 +152,7 @@ def test_what_makes_no_sense_is_refused():
         make_pool(runs, measure="nDCG@10")
     with pytest.raises(UsageError, match="no differences"):
         make_pool({"a": runs["s0"]})
-    with pytest.raises(UsageError, match="needs the depth"):
+    with pytest.raises(UsageError, match="A pool by depth needs depth"):
         make_pool(runs, method="depth")
-    with pytest.raises(UsageError, match="A scale"):
+    with pytest.raises(UsageError, match=r"Invalid scale \[3, 1\]"):
         make_pool(runs, scale=[3, 1])

@@ -361,7 +361,7 @@ def test_metres_groups_and_predictability(assay, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--new-places"], "--train-users requires --train"),
+        (["--new-places"], "--new-places requires --train"),
         (["--confidence"], "needs scores or logits"),
         (["--coordinates", "nowhere.csv"], "nowhere.csv"),
         (["--coordinates", "odd.csv"], "Name it lat, latitude"),

@@ -266,7 +266,7 @@ def test_true_classes_that_no_list_names_are_counted():
     result = evaluate_candidates([["a", "b"], ["b"], [], ["a"]], ["b", "oos", "a", None])
     assert (result.unlisted, result.empty) == (1, 1)
     remarks = list(result.remarks)
-    assert "1 of 4 samples have a true class that no list names (counted" in remarks
+    assert "1 of 4 samples have a true class that no list names (counted as 0)" in remarks
     assert "1 of 4 samples have an empty list: they count 0" in remarks
     assert result.to_dict()["unlisted_targets"] == 1
 

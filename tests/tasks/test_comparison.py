@@ -152,7 +152,7 @@ def test_these_tasks_and_tasks_like_these_are_two_questions() -> None:
     anywhere = compare_tasks(records(values, tasks), units="tasks", resamples=500)
     assert anywhere.pairs[0].outcome == "undecided"
     assert "with only 5 tasks even a clean sweep gives p ≥ 0.0625" in anywhere.verdict
-    assert "about tasks like these" in anywhere.method
+    assert "results generalise to similar tasks" in anywhere.method
 
 
 # No contradictions
@@ -399,7 +399,7 @@ def test_odd_tables_are_named() -> None:
     rows = records(*made(2, [4, 4]))
     with pytest.raises(IdError, match="row 16: system 's0', task 't0', query 'q0000' already has"):
         compare_tasks([*rows, rows[0]])
-    with pytest.raises(IdError, match="Add a column of queries"):
+    with pytest.raises(IdError, match="Add a query column for values per query"):
         compare_tasks([{key: row[key] for key in ("system", "task", "value")} for row in rows])
     with pytest.raises(FormatError, match="which column holds the task"):
         compare_tasks([{"system": "a", "value": 1.0}])
@@ -491,11 +491,11 @@ def test_many_systems_without_a_task_are_counted() -> None:
         compare_tasks(rows)
     text = str(caught.value)
     assert text.startswith("7 of 9 systems have no value on some tasks: 's2' lacks 't0'; 's3' ")
-    assert "'s6' lacks 't1'" in text
+    assert "'s6' lacks 't1'; and 2 more. Add them" in text
     assert "drop-task (1 of 3 tasks are left) or drop-system (2 systems are left)" in text
     kept = compare_tasks(rows, missing="drop-system", resamples=100)
     assert kept.names == ("s0", "s1")
-    assert kept.remarks[0].startswith("7 systems without a value of all tasks left out: 's2', ")
+    assert kept.remarks[0].startswith("7 systems without a value of all tasks omitted: 's2', ")
     for left_out, end in (("s8", "'s6' lacks 't1'; and 1 more. "), ("s7 s8", "'s6' lacks 't1'. ")):
         with pytest.raises(MismatchError, match=end):
             compare_tasks([row for row in rows if row["system"] not in left_out])

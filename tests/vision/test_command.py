@@ -343,7 +343,7 @@ def test_names_of_patch_descriptors_and_what_does_not_fit(assay: Assay, tmp_path
     assert assay("descriptors", "patches", *two, "--chart", tmp_path / "x.png").code == 2
     (tmp_path / "bad" / "v_a" / "e1.csv").unlink()
     other = assay("descriptors", "patches", *two)
-    assert (other.code, "of different patches" in other.err) == (3, True)
+    assert (other.code, "hold different patches" in other.err) == (3, True)
 
 
 @pytest.mark.slow

@@ -144,7 +144,9 @@ def test_scenes_made_by_hand_are_checked():
         InputError, match=r"Scene 's' has 2 images: homographies \[3\], needed \[2\]"
     ):
         Scene("s", "c", (PIXELS, PIXELS), {3: np.eye(3)})
-    with pytest.raises(InputError, match=r"Scene 's' has 1 images: homographies \[\], needed at least one"):
+    with pytest.raises(
+        InputError, match=r"Scene 's' has 1 images: homographies \[\], needed at least one"
+    ):
         Scene("s", "c", (PIXELS,), {})
     with pytest.raises(InputError, match="scene 's' to image 2 is singular"):
         Scene("s", "c", (PIXELS, PIXELS), {2: np.ones((3, 3))})

@@ -119,8 +119,8 @@ def _has_key(key: int | str) -> ColumnElement[bool]:
     if isinstance(key, str) and not (key.isascii() and key.isdecimal() and len(key) < 8):
         if not _SHORTEST_UID <= len(key) <= _LONGEST_UID or not (key.isascii() and key.isalnum()):
             raise UsageError(
-                f"A run is identified by its number, or by {_SHORTEST_UID} or more letters of its "
-                f"uid; found {key!r:.60}."
+                f"{key!r:.60} is not a run. Pass its number, or {_SHORTEST_UID} or more letters "
+                "of its uid."
             )
         return RUNS.c.uid.startswith(key)
     number = int(key)
