@@ -108,7 +108,7 @@ def test_nothing_found_at_all(crowd):
 
 def test_requests_that_make_no_sense(crowd):
     queries, docs, exact, _ = crowd
-    with pytest.raises(UsageError, match="at least 8 queries"):
+    with pytest.raises(UsageError, match="Use at least 8"):
         sampled_recall(exact, queries, docs, k=10, sample=3)
     with pytest.raises(UsageError, match="approximate must be a Ranking"):
         sampled_recall("run.txt", queries, docs, k=10)

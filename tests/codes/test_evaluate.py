@@ -161,7 +161,7 @@ def test_reranking_restores_the_float_order_of_what_was_found(docs, queries):
     best = [set(row[np.argsort(-near[q, row])][:5]) for q, row in enumerate(first)]
     want = np.mean([len(a & set(b)) / 5 for a, b in zip(best, top(near, 5), strict=True)])
     assert some.intervals["gaussian-16"]["Overlap@5"].estimate == pytest.approx(want)
-    with pytest.raises(UsageError, match="re-rank at least as many"):
+    with pytest.raises(UsageError, match="rerank is 4 and the largest k is 5"):
         evaluate_codes(docs, queries, rerank=4, **FEW)
 
 
@@ -182,7 +182,7 @@ def test_judgments_are_compared_with_float(docs, queries):
 
 
 def test_judgments_of_others_are_refused_and_of_some_are_named(docs, queries):
-    with pytest.raises(MismatchError, match="ids such as 'q', and the vectors are only"):
+    with pytest.raises(MismatchError, match="by ids such as 'q', but the vectors have"):
         evaluate_codes(docs, queries, qrels={"q": {"d": 1}}, **FEW)
     with pytest.raises(MismatchError, match="None of the 1 judged queries"):
         evaluate_codes(docs, queries, qrels={999: {0: 1}}, **FEW)
@@ -217,8 +217,8 @@ def test_ready_codes_that_do_not_fit_are_refused(docs, queries):
         ({"mine": (bits[0], bits[1][:, :7])}, "8.*7|7.*8"),
         ({"mine": (bits[0] * 3, bits[1])}, "3"),
         ({"mine": bits[0]}, "two parts"),
-        ({"float": bits}, "its own name"),
-        ({"": bits}, "its own name"),
+        ({"float": bits}, "'float' is not a valid name of codes"),
+        ({"": bits}, "'float' is not a valid name of codes"),
         ([bits], "found list"),
     ]
     for codes, words in cases:
@@ -314,7 +314,7 @@ def test_invalid_settings_are_refused(docs, queries):
     cases = [
         ({"k": []}, "No k"),
         ({"k": [0]}, "whole number"),
-        ({"k": 61}, "only 60 documents"),
+        ({"k": 61}, "k is 61, but queries have 60 candidates"),
         ({"bits": [0]}, "bits must be"),
         ({"methods": ["pq"]}, "Unknown method 'pq'"),
         ({"methods": []}, "Nothing to compare"),
@@ -389,7 +389,7 @@ def test_oversampling_reranks_the_first_documents_by_float(docs, queries):
 
 
 def test_oversampling_and_reranking_are_not_asked_for_together(docs, queries):
-    with pytest.raises(UsageError, match="give one"):
+    with pytest.raises(UsageError, match="Pass one"):
         evaluate_codes(docs, queries, **FEW, oversample=[2], rerank=10)
     with pytest.raises(UsageError, match="oversample"):
         evaluate_codes(docs, queries, **FEW, oversample=[0])

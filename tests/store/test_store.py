@@ -198,7 +198,7 @@ def test_runs_that_are_not_there(place):
             with pytest.raises(UsageError, match=r"no run|the last one is 1"):
                 store.run(key)
         for key in ("", "abc", "%" * 8, None, 1.5, True, "１２"):
-            with pytest.raises(UsageError, match="is not a run. Pass its number"):
+            with pytest.raises(UsageError, match=r"is not a run\. Pass its number"):
                 store.run(key)
 
 

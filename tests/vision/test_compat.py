@@ -134,7 +134,7 @@ def test_nothing_is_not_zero() -> None:
 
 def test_what_makes_no_sense_is_refused() -> None:
     metrics = ExperimentMetrics()
-    with pytest.raises(ValueRangeError, match="precision is 75. Pass 0 to 1"):
+    with pytest.raises(ValueRangeError, match=r"precision is 75\. Pass 0 to 1"):
         metrics.add_image_result("s", 75, 1, 1)
     with pytest.raises(ValueRangeError, match="Found -1 and 2"):
         metrics.add_image_result("s", 0.5, -1, 2)

@@ -83,10 +83,7 @@ def _named(runs: tuple[str, ...]) -> dict[str, Any]:
         with options.open_store(click.get_current_context().params.get("store")) as store:
             for run in (store.run(key) for key in stored):
                 if not run.has_results:
-                    raise UsageError(
-                        f"Run {run.id} has no stored results. Pass its run file, or a run of "
-                        "'assay bench --save'."
-                    )
+                    raise UsageError(f"Run {run.id} has no stored results. Pass its run file.")
                 rows = {q: [d.doc for d in part.results] for q, part in run.all_results().items()}
                 named[f"{run.name} #{run.id}" if run.name in named else run.name] = rows
     return named
@@ -126,9 +123,7 @@ def _refuse_typed(problem: str, names: Iterable[str]) -> None:
 @in_input("-n", "--labels N", "n", least=1, shown=200, help="Expected number of pairs to draw.")
 @_measure_option
 @in_measures("--aim", choices=AIMS, shown=AIMS[0], help="Aim: differences, or also means.")
-@in_measures(
-    "--method", choices=METHODS, shown=METHODS[0], help="Sampling: by weight, to --depth, or all."
-)
+@in_measures("--method", choices=METHODS, shown=METHODS[0], help="Sampling of the pairs.")
 @in_measures("--depth N", least=1, help="Pool depth.")
 @in_measures("--scale A-B", shown="0-3", help="Grade scale, such as 0-3.")
 @in_input(
@@ -197,9 +192,7 @@ def _parse_scale(text: str) -> list[int]:
 @in_input("--by NAME", default="", help="Labeller's name. [asked on the page]")
 @_runs_option
 @in_input("--terminal", is_flag=True, help="Label in the terminal.")
-@in_input(
-    "--twice X", type=click.FloatRange(0, 1), shown=0.0, help="Share of pairs labelled twice."
-)
+@in_input("--twice X", type=click.FloatRange(0, 1), shown=0.0, help="Share labelled twice.")
 @in_input(
     "-p", "--port N", type=click.IntRange(0, 65535), shown=0, help="Port; 0 for any free port."
 )
@@ -358,9 +351,7 @@ def judge_command(
 @_runs_option
 @_measure_option
 @in_input("--by FILE[:COLUMN]", help="Topic column of queries; 'query' for each query.", reads=True)
-@options.in_statistics(
-    "--within X", type=float, shown=0.05, help="Target half width of weighted κ."
-)
+@options.in_statistics("--within X", type=float, shown=0.05, help="Target half width of κ.")
 @options.resamples_option
 @options.seed_option
 @options.result_options()
@@ -409,9 +400,7 @@ _OF_MODEL: Final = ("prompt", "base_url", "key_env", "concurrency", "rate", "pri
 @argument("source", metavar="LOG|DOCS", reads=True)
 @options.write_option("Output queries (JSON lines).", "target", required=True)
 @in_result("--qrels FILE", help="Output qrels: the document of each query.", **_writes)
-@in_input(
-    "-n", "--number N", least=1, shown=100, help="Number of queries (per stratum with --strata)."
-)
+@in_input("-n", "--number N", least=1, shown=100, help="Number of queries (per stratum).")
 @in_input("--log", "is_log", is_flag=True, help="Read FILE as a query log.")
 @in_input("--column NAME", help="Query column of a log.")
 @in_input("--strata NAME", help="Stratum column of a log.")

@@ -130,10 +130,7 @@ def parse_linear(name: str | Measure | LinearMeasure, rel: float | None = None) 
         return name
     measure = parse(name)
     if not is_plain(measure) or measure.name == "nDCG":
-        raise MeasureError(
-            f"{measure} cannot be estimated from a sample of labels: its denominator needs "
-            f"all. Use {LINEAR}."
-        )
+        raise MeasureError(f"{measure} needs labels of all pairs. Use {LINEAR}.")
     return LinearMeasure(set_threshold(measure, rel))
 
 
@@ -522,8 +519,5 @@ def read_pool(path: FilePath) -> LabelPool:
     if not sound:
         raise FormatError(f"{name} is not a pool. Create one with 'assay pool RUN... -o FILE'.")
     if digest != _digest_of(head, lines):
-        raise MismatchError(
-            f"{name} was edited: its digest does not match. Restore it, or recreate it with "
-            "'assay pool'."
-        )
+        raise MismatchError(f"{name} was edited (digest mismatch). Restore or recreate it.")
     return pool

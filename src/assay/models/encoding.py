@@ -379,9 +379,7 @@ class ComputedModel(TextModel):
         full = [prefix + text if text.strip() else "" for text in checked]
         place = {text: row for row, text in enumerate(dict.fromkeys(filter(None, full)))}
         if not place:
-            raise ShapeError(
-                f"All {len(checked)} texts for encoder {self.spec!r} are empty. Fill them."
-            )
+            raise ShapeError(f"All {len(checked)} texts for {self.spec!r} are empty. Fill them.")
         encode = self._encode_here
         if self._elsewhere is not None:
             encode = partial(self._elsewhere, self.fingerprint)

@@ -450,9 +450,7 @@ def _check_state(values: dict[str, Any], where: str) -> None:
     if status not in ("running", "finished", "failed"):
         raise FormatError(f"{where}, status is {status!r:.60}. Use running, finished or failed.")
     if len(uid) != 32 or not set(uid) <= set("0123456789abcdef"):
-        raise FormatError(
-            f"{where}, uid is {uid!r:.60}, not 32 hexadecimal digits. Export it again."
-        )
+        raise FormatError(f"{where}, uid is {uid!r:.60}, not 32 hex digits. Export it again.")
     if status == "running":
         values |= {"status": "failed", "message": "it was running when it was exported"}
 

@@ -63,8 +63,7 @@ def _build_graph(folder: ModelFolder) -> BertGraph:
         return build_bert_graph(tensors, heads=heads, epsilon=epsilon)
     except KeyError as error:
         raise FormatError(
-            f"{folder.path} lacks {error}, which a BERT encoder needs. Pass the folder of "
-            "such a model."
+            f"{folder.path} lacks {error}. Pass the folder of a BERT encoder."
         ) from None
     except ValueError as error:  # tensors whose shapes do not fit each other
         raise FormatError(f"{weights} contradicts {config}: {error}. Export again.") from None

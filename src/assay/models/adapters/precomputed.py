@@ -54,10 +54,7 @@ def kind_of_spec(spec: str) -> VectorKind | None:
     if docs is None or queries is None:
         return None  # reading says what is wrong
     if docs != queries:
-        raise UsageError(
-            f"{spec!r} holds {NAMES[docs]} of documents and {NAMES[queries]} of queries. Use "
-            "one kind."
-        )
+        raise UsageError(f"{spec!r} mixes {NAMES[docs]} and {NAMES[queries]}. Use one kind.")
     return docs
 
 
@@ -87,8 +84,7 @@ class PrecomputedModel(TextModel):
         refuse_settings(self.kind, settings, "npy:")
         if self.kind != "dense" and files[0] == files[1]:
             raise UsageError(
-                f"{spec!r} names one file; {NAMES[self.kind]} need two files. Write "
-                "npy:DOCS,QUERIES."
+                f"{spec!r}: {NAMES[self.kind]} need two files. Write npy:DOCS,QUERIES."
             )
         self._files = {"doc": files[0], "query": files[1]}
         self._seen: dict[str, WatchedFile] = {}
