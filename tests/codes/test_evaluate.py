@@ -217,8 +217,8 @@ def test_ready_codes_that_do_not_fit_are_refused(docs, queries):
         ({"mine": (bits[0], bits[1][:, :7])}, "8.*7|7.*8"),
         ({"mine": (bits[0] * 3, bits[1])}, "3"),
         ({"mine": bits[0]}, "two parts"),
-        ({"float": bits}, "'float' is not a valid name of codes"),
-        ({"": bits}, "'float' is not a valid name of codes"),
+        ({"float": bits}, "is not a valid name of codes"),
+        ({"": bits}, "is not a valid name of codes"),
         ([bits], "found list"),
     ]
     for codes, words in cases:
@@ -329,11 +329,11 @@ def test_invalid_settings_are_refused(docs, queries):
     for change, words in cases:
         with pytest.raises(AssayError, match=words):
             evaluate_codes(docs, queries, **{**FEW, **change})
-    with pytest.raises(UsageError, match="Two codes are called 'gaussian-16'"):
+    with pytest.raises(UsageError, match="Two codes are named 'gaussian-16'"):
         evaluate_codes(docs, queries, codes={"gaussian-16": (docs > 0, queries > 0)}, **FEW)
-    with pytest.raises(UsageError, match="k is 5, but each query has only 4"):
+    with pytest.raises(UsageError, match="k is 5, but queries have 4 candidates"):
         evaluate_codes(docs[:5], **FEW)
-    with pytest.raises(UsageError, match="query_ids without queries"):
+    with pytest.raises(UsageError, match="query_ids need queries"):
         evaluate_codes(docs, query_ids=range(60), **FEW)
     with pytest.raises(UsageError, match="Unknown code 'x'"):
         evaluate_codes(docs, queries, **FEW)["x"]
@@ -394,7 +394,7 @@ def test_oversampling_and_reranking_are_not_asked_for_together(docs, queries):
     with pytest.raises(UsageError, match="oversample"):
         evaluate_codes(docs, queries, **FEW, oversample=[0])
     bits = docs > 0, queries > 0
-    with pytest.raises(UsageError, match="another name"):
+    with pytest.raises(UsageError, match="Two codes are named 'gaussian-16 ×2'"):
         evaluate_codes(docs, queries, **FEW, oversample=[2], codes={"gaussian-16 ×2": bits})
 
 

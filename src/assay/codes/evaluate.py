@@ -504,7 +504,7 @@ def _tie_remarks(of_float: QuantizationResult, settings: CodesSettings) -> Itera
             share = format_percent(of_float.similarity.tied(k).mean())
             yield (
                 f"Equal vectors tie across the cut for {share} of the queries: Overlap@{k} is "
-                f"at most {mean:.4f} of Overlap@{k}, and float has no more against itself"
+                f"at most {mean:.4f}, also for float against itself"
             )
 
 

@@ -77,7 +77,7 @@ def check_targets(case: Hostile, scores: Scores, metric: str, engine: str, turns
     for target, threads in list(both)[turns]:
         targets = [target] * len(case.queries)
         if not all(math.isfinite(row[target]) for row in scores):
-            with pytest.raises(ValueRangeError, match="exceed float64"):
+            with pytest.raises(ValueRangeError, match="exceeds float64"):
                 target_ranks(
                     case.queries, case.docs, targets, metric=metric, engine=engine, **OPTIONS
                 )
