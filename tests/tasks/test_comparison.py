@@ -324,7 +324,7 @@ def test_runs_that_do_not_fit() -> None:
         compare_tasks([*runs, runs[0]])
     with pytest.raises(MismatchError, match="names no dataset"):
         compare_tasks([run.replace(dataset="") for run in runs])
-    with pytest.raises(UsageError, match="give Scores"):
+    with pytest.raises(UsageError, match="Pass Scores"):
         compare_tasks({"a": {"t": [0.1, 0.2]}})
 
 
@@ -500,7 +500,7 @@ def test_many_systems_without_a_task_are_counted() -> None:
         with pytest.raises(MismatchError, match=end):
             compare_tasks([row for row in rows if row["system"] not in left_out])
     nearly = [row for row in rows if row["system"] != "s1"]
-    with pytest.raises(MismatchError, match=r"There are 1 systems on 3 tasks left.*\(7 systems"):
+    with pytest.raises(MismatchError, match=r"Only 1 systems on 3 tasks left.*\(7 systems"):
         compare_tasks(nearly, missing="drop-system")
 
 

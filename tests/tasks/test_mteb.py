@@ -104,7 +104,7 @@ def test_revisions(tmp_path) -> None:
     assert found == {("org/a", "NQ"): 0.7}
     assert "several revisions; the one of the latest mteb was read: 'org/a on NQ'" in remarks
     put(tmp_path, "org/a", "NQ", entry(0.8), revision="abc", version="1.18.0")
-    with pytest.raises(MismatchError, match=r"two results on NQ.*Give the folder of one"):
+    with pytest.raises(MismatchError, match=r"two results on NQ.*Pass the folder of one"):
         cells(tmp_path)
     assert cells(tmp_path / "org__a" / "abc")[0] == {("org/a", "NQ"): 0.8}
 

@@ -189,7 +189,7 @@ class VectorSearch:
         vectors = open_vectors(train, "train")
         if vectors.shape[1] != self.docs.shape[1]:
             raise MismatchError(
-                f"train has {vectors.shape[1]} columns and docs have {self.docs.shape[1]}."
+                f"train has {vectors.shape[1]} columns, docs {self.docs.shape[1]}. Align them."
             )
         values = np.asarray(vectors[:], np.float64)
         checks.check_finite(values, "train")

@@ -479,8 +479,8 @@ def _of_mapping(source: Mapping[Any, Any]) -> dict[str, dict[str, tuple[Scores, 
         for task, scores in tasks.items():
             if not isinstance(task, str) or not isinstance(scores, Scores):
                 raise UsageError(
-                    f"{system!r} holds {type(scores).__name__} for the task {task!r}; give Scores, "
-                    "as evaluate() gives them."
+                    f"{system!r} holds {type(scores).__name__} for the task {task!r}. Pass "
+                    "Scores, as evaluate() returns them."
                 )
             scored.setdefault(task, {})[system] = (scores, "")
     if not scored:

@@ -189,8 +189,8 @@ def _choose(
         remarks.append(f"{len(names)} {what} omitted: {name_few(names)}")
     if rows.sum() < 2 or not columns.any():
         raise MismatchError(
-            f"There are {int(rows.sum())} systems on {int(columns.sum())} tasks left. Two "
-            f"systems and one task are needed{''.join(f' ({text})' for text in remarks)}."
+            f"Only {int(rows.sum())} systems on {int(columns.sum())} tasks left. Two systems "
+            f"and one task are needed{''.join(f' ({text})' for text in remarks)}."
         )
     return _Chosen(
         tuple(systems[i] for i in np.flatnonzero(rows).tolist()),

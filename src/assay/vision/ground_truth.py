@@ -93,7 +93,7 @@ def _of_xml(text: str, name: str) -> Floats:
     """
 
     def refuse_declarations(*_: object) -> None:
-        raise ValueError("XML types and entities are not allowed")
+        raise ValueError("XML types and entities are not allowed. Remove them")
 
     builder, parser = TreeBuilder(), ParserCreate()
     parser.StartDoctypeDeclHandler = refuse_declarations

@@ -112,9 +112,11 @@ def _read_mapping(path: str | os.PathLike[str]) -> dict[str, Any]:
     mapping = {}
     for line, row in rows:
         if len(row) != 2:
-            raise FormatError(f"{name}, line {line}: expected 2 columns, found {len(row)}.")
+            raise FormatError(
+                f"{name}, line {line}: expected 2 columns, found {len(row)}. Correct it."
+            )
         if row[0] in mapping:
-            raise FormatError(f"{name}, line {line}: scene {row[0]!r} appears twice.")
+            raise FormatError(f"{name}, line {line}: scene {row[0]!r} appears twice. Keep one.")
         mapping[row[0]] = row[1]
     return mapping
 

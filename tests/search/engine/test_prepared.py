@@ -106,7 +106,7 @@ def test_what_cannot_be_prepared():
         prepare([[1.0, 1.0, 1.0], [1.0, 1.0, np.nan]])
     with pytest.raises(ShapeError, match="two dimensions"):
         prepare(DOCS[0])
-    with pytest.raises(MismatchError, match="queries have 3 columns and docs have 19"):
+    with pytest.raises(MismatchError, match="queries have 3 columns, docs 19"):
         rank(QUERIES[:, :3], prepare(DOCS), 3)
     with pytest.raises(MismatchError, match="queries have 3 columns"):
         target_ranks(QUERIES[:, :3], prepare(DOCS), np.zeros(len(QUERIES), int))

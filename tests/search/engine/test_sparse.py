@@ -239,7 +239,7 @@ def test_named_and_numbered_columns_are_not_mixed():
     rows = SparseVectors([0, 1], [0], [1.0], 2)
     with pytest.raises(AssayError, match="One side names terms, the other numbers columns"):
         rank([{"a": 1.0}], rows, 1)
-    with pytest.raises(AssayError, match="2 columns and docs have 3"):
+    with pytest.raises(AssayError, match="2 columns, docs 3"):
         rank(rows, SparseVectors([0, 1], [0], [1.0], 3), 1)
 
 

@@ -401,7 +401,7 @@ NAN = np.array([[1.0, np.nan]], np.float32)
     [
         ([np.ones((2, 2)), NAN], r"docs row 1 holds nan in token 0, column 1"),
         ([np.ones((2, 2)), -np.inf * np.ones((1, 2))], r"docs row 1 holds -inf in token 0"),
-        ([np.ones((2, 3))], r"queries have 2 columns and docs have 3"),
+        ([np.ones((2, 3))], r"queries have 2 columns, docs 3"),
         ([np.ones((2, 2)), np.ones((2, 3))], r"docs row 1 has the shape \(2, 3\)"),
         ([np.ones((2, 0))], r"docs row 0 has the shape \(2, 0\)"),
         ([np.ones(2)], r"docs row 0 has the shape \(2,\)"),

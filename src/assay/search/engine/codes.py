@@ -179,7 +179,9 @@ def _cells(bits: Any, what: str) -> Array:
             f"found shape {cells.shape}."
         )
     if cells.shape[1] > MOST_BITS:
-        raise ShapeError(f"{what} has {cells.shape[1]} columns; codes hold up to {MOST_BITS} bits.")
+        raise ShapeError(
+            f"{what} has {cells.shape[1]} columns, above {MOST_BITS} bits. Shorten it."
+        )
     return cast("Array", open_rows(cells))
 
 

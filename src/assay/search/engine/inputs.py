@@ -173,7 +173,7 @@ def is_stream(docs: Any) -> bool:
 def check_columns(columns: int, expected: int) -> None:
     """Refuse queries and documents of different dimensions."""
     if columns != expected:
-        raise MismatchError(f"queries have {expected} columns and docs have {columns}.")
+        raise MismatchError(f"queries have {expected} columns, docs {columns}. Use one encoder.")
 
 
 def _blocks_of_stream(blocks: Iterator[Any], columns: int) -> Iterator[Rows]:

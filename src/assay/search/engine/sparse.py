@@ -38,7 +38,9 @@ def _match_columns(queries: SparseVectors, docs: SparseVectors, part: bool) -> S
         raise MismatchError("One side names terms, the other numbers columns. Use one form.")
     if queries.names is None or docs.names is None:
         if queries.width != docs.width:
-            raise MismatchError(f"queries have {queries.width} columns and docs have {docs.width}.")
+            raise MismatchError(
+                f"queries have {queries.width} columns, docs {docs.width}. Use one vocabulary."
+            )
         return queries
     place = {name: number for number, name in enumerate(docs.names)}
     columns = np.array([place.get(name, -1) for name in queries.names])[queries.columns]

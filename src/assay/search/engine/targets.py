@@ -252,7 +252,7 @@ def row_targets(targets: Any) -> Ints:
     rows = array.astype(np.int64)
     if rows.size and rows.min() < -1:
         row = int(np.argmin(rows))
-        raise ValueRangeError(f"targets row {row} is {rows[row]}; −1 marks no target.")
+        raise ValueRangeError(f"targets row {row} is {rows[row]}. Use −1 for no target.")
     return rows
 
 
@@ -630,7 +630,7 @@ def target_columns(targets: Any, rows: int, columns: int) -> Ints:
             f"{plain.shape} of {plain.dtype}."
         )
     if len(plain) != rows:
-        raise MismatchError(f"scores have {rows} rows and targets {len(plain)}: one for each row.")
+        raise MismatchError(f"scores have {rows} rows, targets {len(plain)}. Pass one per row.")
     outside = (plain < -1) | (plain >= columns)
     if outside.any():
         row = int(np.argmax(outside))
