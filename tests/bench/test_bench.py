@@ -174,7 +174,7 @@ def test_an_index_is_compared_with_its_own_exact_search_only() -> None:
     assert "variants" not in plain.to_dict()
     table = indexed.table()
     assert [row[0].value for row in table.rows][2:] == ["letters @ exact", "letters @ faiss:Flat"]
-    assert "The variants of letters are a family of their own: 2 systems against letters." in str(
+    assert "Variants of letters form a separate family: 2 systems against letters." in str(
         indexed
     )
     report = indexed.report(resamples=200)

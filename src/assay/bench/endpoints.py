@@ -191,7 +191,7 @@ class HttpSearch:
     filters: str = ""
 
     def __post_init__(self) -> None:
-        """Fill in what the preset knows, and check all before a request is sent."""
+        """Complete settings from the preset, and check them before any request."""
         for name in _TEXTS:
             checks.require(getattr(self, name), str, name, "text")
         if self.preset not in ("", *PRESETS):

@@ -422,7 +422,7 @@ class BenchResult(Shown):
                 figures = (time, _format_ends(*interval), *once)
                 rows.append((system, name, *(Cell(figure, "figure") for figure in figures)))
                 once = [""] * len(once)
-        columns = ("system", "latency", "time", "95 % interval", "queries/s", *counts)
+        columns = ("system", "latency", "time", "95 % CI", "queries/s", *counts)
         return table_of(columns, rows) if rows else None
 
     def chunk_table(self) -> Table | None:
@@ -653,8 +653,8 @@ def _variant_page(result: BenchResult, board: Leaderboard) -> Page:
     page: Page = []
     for comparison in result.variants(**asdict(board.settings)):
         page += [Words(verdict) for verdict in comparison.verdicts.values()]
-        family = f"a family of their own: {comparison.family}"
-        page.append(Words(f"The variants of {comparison.baseline} are {family}."))
+        sentence = f"Variants of {comparison.baseline} form a separate family: {comparison.family}."
+        page.append(Words(sentence))
         first = str(board.measures[0])
         headings = {"system": "variant", "mean": first}
         standings = comparison.standings_on(first)

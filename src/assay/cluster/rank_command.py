@@ -274,7 +274,7 @@ def _open_shards(docs: str, doc_ids: str | None) -> Any:
 
 
 def _plan(vectors: Any, params: dict[str, Any]) -> str:
-    """Lay out what a search will take, a line each."""
+    """Return the plan of a search, one line per fact."""
     workers = params["workers"] or thread_count(None)
     if params["where"] in (None, "serial"):
         workers = thread_count(params["threads"])

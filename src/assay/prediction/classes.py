@@ -73,7 +73,7 @@ class Confusion:
         return int(self.actual.sum())
 
     def accuracy(self) -> float:
-        """Share of predictions that are right; NaN without any."""
+        """Return the share of correct predictions; NaN without any."""
         return int(self.right.sum()) / self.n if self.n else math.nan
 
     def precision(self, avg: str = "weighted") -> float:
@@ -93,11 +93,11 @@ class Confusion:
         return self._average(self.f1_by_class(), avg)
 
     def precision_by_class(self) -> Floats:
-        """Precision of each class."""
+        """Return the precision of each class."""
         return _share(self.right, self.predicted)
 
     def recall_by_class(self) -> Floats:
-        """Recall of each class."""
+        """Return the recall of each class."""
         return _share(self.right, self.actual)
 
     def f1_by_class(self) -> Floats:

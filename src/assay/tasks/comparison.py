@@ -358,7 +358,7 @@ def _standings(
 
 
 def _within(mean: Interval, bounds: tuple[float, float] | None) -> Interval:
-    """Inside the bounds of the measure; never of zero width."""
+    """Clip to the bounds of the measure, without zero width."""
     if mean.low == mean.high or mean.method == "unseen":
         ends = (math.nan, math.nan)
         if bounds is not None and all(map(math.isfinite, bounds)):

@@ -435,7 +435,7 @@ class VerifiedInput:
         return self.stored == self.now
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data for JSON."""
         place = {"path": self.path, "file": self.file, "same": self.is_same}
         return {**place, "stored": dict(self.stored), "found": dict(self.now)}
 

@@ -181,7 +181,7 @@ class ExperimentMetrics:
             self.error_message = "; ".join(filter(None, (self.error_message, other.error_message)))
 
     def calculate_mean_precision(self) -> None:
-        """Compute all means of the results added so far."""
+        """Compute all means of the added results."""
         self.mean_precision = _mean(self.precisions_per_image)
         self.legacy_macro_precision_by_scene = _mean(map(_mean, self.per_scene_precisions.values()))
         self.true_map_micro = _mean(self.ap_per_query)

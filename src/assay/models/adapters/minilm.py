@@ -151,11 +151,11 @@ class _Graph:
         return self.add("LayerNormalization", x, *norm, epsilon=self.epsilon)
 
     def multiply(self, x: str, name: str) -> str:
-        """x · weight without the bias."""
+        """Return x · weight without the bias."""
         return self.add("MatMul", x, self.keep(f"{name}.weight", self.take(f"{name}.weight").T))
 
     def add_norm(self, x: str, residual: str, layer: str, part: str) -> str:
-        """Of x · weight + bias + residual."""
+        """Normalise x · weight + bias + residual."""
         product = self.multiply(x, f"{layer}.{part}.dense")
         norm, bias = self.norm(f"{layer}.{part}.LayerNorm"), self.bias(f"{layer}.{part}.dense")
         inputs = (product, residual, *norm, bias)
