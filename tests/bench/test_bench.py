@@ -174,9 +174,7 @@ def test_an_index_is_compared_with_its_own_exact_search_only() -> None:
     assert "variants" not in plain.to_dict()
     table = indexed.table()
     assert [row[0].value for row in table.rows][2:] == ["letters @ exact", "letters @ faiss:Flat"]
-    assert "Variants of letters form a separate family: 2 systems against letters." in str(
-        indexed
-    )
+    assert "Variants of letters form a separate family: 2 systems against letters." in str(indexed)
     report = indexed.report(resamples=200)
     assert report.names == ("bm25", "letters")
     saved = [one for one in indexed.records() if one.name in report.names]

@@ -124,7 +124,7 @@ def test_texts_that_cannot_be_read(name, content, error, words, tmp_path):
 
 
 def test_nothing_to_read(tmp_path):
-    with pytest.raises(StorageError, match=r"matches no file of texts"):
+    with pytest.raises(StorageError, match="matches no file of texts"):
         encode_shards(str(tmp_path / "none-*.txt"), SPEC, tmp_path / "v")
     with pytest.raises(StorageError, match=r"none\.txt"):
         encode_shards(tmp_path / "none.txt", SPEC, tmp_path / "v")

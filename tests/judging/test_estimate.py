@@ -206,7 +206,7 @@ def test_what_does_not_belong_together_is_refused():
     with pytest.raises(MismatchError, match="No drawn pair is labelled"):
         estimate_from_labels(two, pool, LabelSet(()))
     more = {**two, "s1": {**runs["s1"], "q99": ["x"]}}
-    with pytest.raises(MismatchError, match="queries of s0 and s1 are not in the pool"):
+    with pytest.raises(MismatchError, match="1 queries of s0 and s1 are not pooled"):
         estimate_from_labels(more, pool, labels)
 
 

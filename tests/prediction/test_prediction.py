@@ -267,7 +267,7 @@ def test_true_classes_that_no_list_names_are_counted():
     assert (result.unlisted, result.empty) == (1, 1)
     remarks = list(result.remarks)
     assert "1 of 4 samples have a true class that no list names (counted as 0)" in remarks
-    assert "1 of 4 samples have an empty list: they count 0" in remarks
+    assert "1 of 4 samples have an empty list (counted as 0)" in remarks
     assert result.to_dict()["unlisted_targets"] == 1
 
 

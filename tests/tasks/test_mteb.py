@@ -89,7 +89,7 @@ def test_another_split_where_there_is_no_test(tmp_path) -> None:
     found, remarks = cells(tmp_path)
     assert found == {("org/a", "TNews"): 0.4, ("org/a", "NQ"): 0.5}
     assert "read from the split 'validation', the only one: 'TNews'" in remarks
-    assert "lack the split, and so the task: 'org/b on NQ'" in remarks
+    assert "omitted for lacking the split: 'org/b on NQ'" in remarks
     put(tmp_path, "org/b", "TNews", entry(0.4), split="dev")
     with pytest.raises(MismatchError, match="different splits: dev, validation"):
         cells(tmp_path)
