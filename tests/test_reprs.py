@@ -235,7 +235,7 @@ def test_compare_takes_paths_and_says_that_these_need_judgments(demo, monkeypatc
 def test_labels_that_are_missing(assay, demo, monkeypatch):
     monkeypatch.chdir(demo)
     vectors = {"image": RNG.random((6, 8)), "text": RNG.random((6, 8))}
-    with pytest.raises(UsageError, match=r"There are no labels\. .*paired_retrieval"):
+    with pytest.raises(UsageError, match=r"No labels\. .*paired_retrieval"):
         label_retrieval(vectors)
     files = "--modality image=images.npy --modality text=texts.npy"
     answer = assay("crossmodal", *files.split())

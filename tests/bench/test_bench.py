@@ -174,9 +174,7 @@ def test_an_index_is_compared_with_its_own_exact_search_only() -> None:
     assert "variants" not in plain.to_dict()
     table = indexed.table()
     assert [row[0].value for row in table.rows][2:] == ["letters @ exact", "letters @ faiss:Flat"]
-    assert "The variants of letters are a family of their own: 2 systems against letters." in str(
-        indexed
-    )
+    assert "Variants of letters form a separate family: 2 systems against letters." in str(indexed)
     report = indexed.report(resamples=200)
     assert report.names == ("bm25", "letters")
     saved = [one for one in indexed.records() if one.name in report.names]
@@ -199,8 +197,8 @@ def test_one_model_behind_indexes_stands_alone() -> None:
 @pytest.mark.parametrize(
     ("models", "fusions", "words"),
     [
-        ([], [], "No model given"),
-        (["bm25", "bm25"], [], "Two systems are called 'bm25'"),
+        ([], [], "No model"),
+        (["bm25", "bm25"], [], "Two systems are named 'bm25'"),
         (["bm25", "tfidf"], ["rrf:bm25+tfdif"], "Did you mean tfidf"),
         (["bm25", "tfidf"], ["rrf:bm25"], "two different models"),
         (["bm25", "tfidf"], ["sum:bm25+tfidf"], "Methods: rrf"),
@@ -217,7 +215,7 @@ def test_collections_without_texts_are_refused() -> None:
     blank = [""] * len(collection.doc_ids)
     with pytest.raises(InputError, match="All documents are empty"):
         run_bench(replace(collection, doc_texts=blank), ["bm25"])
-    with pytest.raises(InputError, match="nothing to search for"):
+    with pytest.raises(InputError, match="No judged query has a text"):
         run_bench(replace(collection, query_texts=[""] * len(collection.query_ids)), ["bm25"])
 
 
@@ -294,9 +292,9 @@ def test_a_model_may_have_a_metric_of_its_own() -> None:
 
 
 def test_a_metric_of_a_model_is_checked() -> None:
-    with pytest.raises(UsageError, match="known: cosine, dot, l2"):
+    with pytest.raises(UsageError, match="Known: cosine, dot, l2"):
         Model("a", "wordllama", metric="hamming")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="is lexical, so that metric does not apply"):
+    with pytest.raises(UsageError, match="The model 'a' is lexical"):
         Model("a", "bm25", metric="dot")
 
 

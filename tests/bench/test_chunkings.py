@@ -192,7 +192,7 @@ def test_rules_that_make_no_sense(spec: str, words: str) -> None:
 
 
 def test_two_chunkings_need_two_names() -> None:
-    with pytest.raises(UsageError, match="Two systems are called 'a'"):
+    with pytest.raises(UsageError, match="Two systems are named 'a'"):
         run_bench(small(), ["a=bm25@tokens:4", "a=bm25@tokens:5"])
     with pytest.raises(UsageError, match="judgments name chunks"):
         make_request({}, corpus="x", model=["bm25@tokens:4"], chunk="tokens:4", judged="chunks")

@@ -183,7 +183,9 @@ def test_an_address_with_a_secret_is_refused_and_not_repeated(url):
 
 def test_a_key_does_not_travel_in_plain_text(monkeypatch):
     monkeypatch.setenv("SEARCH_KEY", SECRET)
-    with pytest.raises(UsageError, match="plain text"):
+    with pytest.raises(
+        UsageError, match=r"The key in SEARCH_KEY would go to example\.org in plain text"
+    ):
         load_http("http://example.org/x", {**PLAIN, "key_env": "SEARCH_KEY"})
     with pytest.raises(UsageError, match="SEARCH_KEYS is not set"):
         load_http("https://example.org/x", {**PLAIN, "key_env": "SEARCH_KEYS"})
@@ -224,11 +226,23 @@ def test_a_file_needs_consent_for_the_host_and_for_the_key():
         ("http://127.0.0.1:1", {**PLAIN, "timeout": 0}, "timeout"),
         ("http://127.0.0.1:1", {**PLAIN, "hits": 3}, "hits"),
         ("http://127.0.0.1:1", {**PLAIN, "body": ["{{query}}", "{{k}}"]}, "body"),
-        ("http://127.0.0.1:1", {**PLAIN, "headers": {"X-Team": "a\r\nHost: b"}}, "plain text"),
-        ("http://127.0.0.1:1", {**PLAIN, "headers": {"X-Team": "ä"}}, "plain text"),
-        ("http://127.0.0.1:1", {**PLAIN, "key_header": "key"}, "plain text"),
+        (
+            "http://127.0.0.1:1",
+            {**PLAIN, "headers": {"X-Team": "a\r\nHost: b"}},
+            "headers hold a value that is not text",
+        ),
+        (
+            "http://127.0.0.1:1",
+            {**PLAIN, "headers": {"X-Team": "ä"}},
+            "headers hold a value that is not text",
+        ),
+        (
+            "http://127.0.0.1:1",
+            {**PLAIN, "key_header": "key"},
+            "headers hold a value that is not text",
+        ),
         ("typesense:http://127.0.0.1:1", {}, "collection=NAME"),
-        ("solr:http://127.0.0.1:1", {"filters": "a;b"}, "A filter is written"),
+        ("solr:http://127.0.0.1:1", {"filters": "a;b"}, "Cannot read the filter 'a;b'"),
         ("solr:http://127.0.0.1:1", {"filters": "n<=k"}, "Rename it"),
     ],
 )
@@ -327,7 +341,7 @@ def test_a_redirect_is_not_followed(api, monkeypatch):
     with serve(plain) as other:
         api.script = [answer(status, Location=other.url) for status in (301, 302, 307, 308)]
         for _ in range(4):
-            with pytest.raises(InputError, match="points elsewhere"):
+            with pytest.raises(InputError, match="redirects, which is not followed"):
                 ask(api.url, **PLAIN, key_env="SEARCH_KEY")
         assert other.bodies == []
 
@@ -348,7 +362,7 @@ def test_a_huge_answer_is_given_up(api, monkeypatch):
 
     monkeypatch.setattr("assay.bench.endpoints._LARGEST", 1 << 22)
     api.script = [endless]
-    with pytest.raises(InputError, match="larger than 4 MiB"):
+    with pytest.raises(InputError, match="the answer exceeds 4 MiB"):
         ask(api.url, **PLAIN)
     assert len(sent) < 100
 
@@ -404,7 +418,9 @@ def test_a_certificate_that_fails_is_named(api, certificate, monkeypatch):
     context.load_cert_chain(certificate)
     api.http.socket = context.wrap_socket(api.http.socket, server_side=True)
     url = api.url.replace("http:", "https:")
-    with pytest.raises(InputError, match=r"certificate is not accepted.*SSL_CERT_FILE"):
+    with pytest.raises(
+        InputError, match="Add your authority's certificate to the file of SSL_CERT_FILE"
+    ):
         ask(url, **PLAIN)
     assert api.bodies == []
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))

@@ -161,10 +161,8 @@ def test_what_capitals_cost_a_model_is_measured() -> None:
     assert "capitals" not in codes(plain, [letters])
     result = run_bench(loud, ["bm25", letters])
     (found,) = (one for one in result.diagnosis.findings if one.code == "capitals")
-    assert found.message.startswith(
-        "letters loses by capitals: in small letters 25 queries reach +"
-    )
-    assert "Write the queries in small letters" in found.effect
+    assert found.message.startswith("letters loses by capitals: 25 queries in lower case reach +")
+    assert "Lower-case the queries" in found.effect
     low = run_bench(plain, [letters])["letters"].scores["nDCG@10"]
     small_letters, given = result["letters"].lower_cased
     assert small_letters.tolist() == low.tolist()

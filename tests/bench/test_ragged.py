@@ -292,9 +292,13 @@ def test_what_does_not_go_together(tmp_path):
         (
             [f"s={sparse}"],
             {"indexes": ["faiss:flat"]},
-            "which the index 'faiss:flat' does not take",
+            "vectors, which the index 'faiss:flat' cannot hold",
         ),
-        ([f"t={tokens}"], {"indexes": ["usearch"]}, "which the index 'usearch' does not take"),
+        (
+            [f"t={tokens}"],
+            {"indexes": ["usearch"]},
+            "'t' makes token vectors, which the index 'usearch' cannot hold",
+        ),
     ):
         with pytest.raises(UsageError, match=words):
             run_bench(COLLECTION, models, **more)
@@ -304,7 +308,7 @@ def test_what_does_not_go_together(tmp_path):
 
     with pytest.raises(UsageError, match=r"compared by MaxSim\. Omit its metric"):
         run_bench(COLLECTION, [Model("t", tokens, metric="dot")])
-    with pytest.raises(UsageError, match="not 'l2'"):
+    with pytest.raises(UsageError, match="Replace 'l2'"):
         run_bench(COLLECTION, [Model("s", sparse, metric="l2")])
 
 
@@ -498,12 +502,15 @@ def test_the_cache_takes_rows_of_any_length(tmp_path):
     ("fail", "words"),
     [
         (lambda rows: rows[:-1], "for 7 texts"),
-        (lambda rows: [*rows[:-1], rows[-1][:, :3]], "all with the same columns"),
+        (
+            lambda rows: [*rows[:-1], rows[-1][:, :3]],
+            "Return tokens × columns per text, with equal columns",
+        ),
         (lambda rows: [*rows[:-1], rows[-1][0]], "tokens × columns"),
         (lambda rows: [*rows[:-1], rows[-1] * np.nan], "NaN or infinite"),
         (lambda rows: [*rows[:-1], rows[-1] * np.inf], "NaN or infinite"),
         (lambda rows: [row.astype("U5") for row in rows], "not numbers"),
-        (lambda rows: [row[:0] for row in rows], "no token for any"),
+        (lambda rows: [row[:0] for row in rows], "Encoder 'own' returned no token for 7 texts"),
         (lambda rows: 3, "must be a list|list"),
     ],
 )
@@ -540,7 +547,7 @@ def test_files_that_lie(tmp_path):
     with pytest.raises(IdError, match="holds no vector of doc 'd39'"):
         run_bench(COLLECTION, [f"t=npy:{tmp_path}/ids.npz,{queries}"])
     np.savez(tmp_path / "wide.npz", embeddings=np.ones((40, 5)), lengths=[1] * 40)
-    with pytest.raises(UsageError, match="5 dimensions of documents and 12"):
+    with pytest.raises(UsageError, match="'t' makes 5 dimensions for documents and 12 for queries"):
         run_bench(COLLECTION, [f"t=npy:{tmp_path}/wide.npz,{queries}"])
     save_terms(tmp_path)
     (tmp_path / "d.jsonl").write_text('{"id": "d00", "vector": {"a": 1}}\n{"b": 2}\n')

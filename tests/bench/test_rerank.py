@@ -50,7 +50,7 @@ def test_gain_and_cost_are_shown() -> None:
     assert pair.outcome == "better"
     text = str(result)
     assert "Gain over short: two is better than short on nDCG@10" in text
-    words = "two puts the first 100 documents of each query in order: 1,000 pairs, which takes "
+    words = "two reranks the first 100 documents of each query: 1,000"
     assert words in text
     data = result.to_dict()
     assert data["systems"][1]["reranker_of"] == data["rerankers"][0]["baseline"] == "short"
@@ -132,13 +132,13 @@ def test_scores_of_pairs_come_from_the_cache(tmp_path: Path, pairs: list[Any]) -
     second = run_bench(small(), ["bm25"], cache=cache, **how)
     assert not pairs, "nothing is paid twice"
     assert second["two"].result.costs.pairs_computed == 0
-    assert "pairs, all from the cache." in str(second)
+    assert "of each query: 3,668 pairs, all cached" in str(second)
     for other in (first, second):
         for query in small().query_ids:
             assert other["two"].ranking.row(query) == fresh["two"].ranking.row(query)
     deeper = small(n_queries=26)
     partly = run_bench(deeper, ["bm25"], cache=cache, **how)
-    assert re.search(r"pairs, [\d,]+ of them computed now, which takes at least \d", str(partly))
+    assert re.search(r"pairs, [\d,]+ computed now in at least \d", str(partly))
     assert "≥ " in partly.cost_table().rows[1][4].text
     assert {query for query, _ in pairs} <= set(deeper.query_texts) - set(small().query_texts)
 
@@ -201,11 +201,15 @@ def test_depth_may_count_chunks(first: str) -> None:
 @pytest.mark.parametrize(
     ("two", "how", "message"),
     [
-        ("rerank/9chunks:bm25>py:a:b", {}, "counts chunks, but documents are not cut"),
+        (
+            "rerank/9chunks:bm25>py:a:b",
+            {},
+            "'bm25>py:a:b' counts chunks of whole documents: set chunk",
+        ),
         (
             "rerank/9chunks:both>py:tests.bench.samples:shared_words",
             {"chunk": "tokens:4"},
-            "has no",
+            r"'both>py:tests\.bench\.samples:shared_words' counts chunks: 'both' ranks none",
         ),
     ],
 )
@@ -219,10 +223,10 @@ def test_chunks_that_cannot_be_counted(two: str, how: dict[str, Any], message: s
     ("two", "message"),
     [
         ("bm52>py:a:b", "not one of the models and fusions. Did you mean bm25"),
-        ("bm25", "written A>RERANKER"),
+        ("bm25", "Write A>RERANKER or rerank/N:A>RERANKER"),
         ("bm25>wordllama", "is not a reranker"),
-        ("rerank/5000:bm25>py:a:b", "add --depth 5000"),
-        ("bm25=bm25>py:a:b", "Two systems are called 'bm25'"),
+        ("rerank/5000:bm25>py:a:b", "Add --depth 5000"),
+        ("bm25=bm25>py:a:b", "Two systems are named 'bm25'"),
         ("bm25>py:tests.bench.samples:broken", "NaN or infinite scores for the query"),
         ("bm25>py:tests.bench.samples:letters", "failed: TypeError"),
     ],
@@ -234,7 +238,7 @@ def test_what_makes_no_sense(two: str, message: str) -> None:
 
 @pytest.mark.parametrize("made", [[1.0], [[1.0, 2.0]] * 3, ["a", "b", "c"], 1.0])
 def test_scores_are_one_number_for_each_text(made: Any) -> None:
-    with pytest.raises(ShapeError, match=r"Reranker 'mine' returned .* expected one number"):
+    with pytest.raises(ShapeError, match=r"Reranker 'mine' returned .* Return one number per text"):
         Reranker("mine", lambda query, texts: made).score("q", ["x", "y", "z"])
 
 

@@ -284,7 +284,7 @@ def test_passages_that_make_no_sense() -> None:
     fails([("q00", "d0", 0)], UsageError, r"\(query, doc, start, end\)")
     for odd in (5, [None], {"q00": 1}, ["q00d"]):
         fails(odd, UsageError, r"\(query, doc, start, end\)")
-    fails([("nobody", "d0", 0, 3)], AssayError, "No passage is relevant")
+    fails([("nobody", "d0", 0, 3)], AssayError, "No relevant passage belongs to a query here")
     fails([], AssayError, "no records")
     run_bench(collection, ["bm25@tokens:5"], spans=[("q00", "d0", 0, size)])
 
@@ -329,7 +329,7 @@ def test_lists_of_references_and_their_texts(tmp_path: Path) -> None:
     with pytest.raises(ValueRangeError, match=r"line 2: .* not 'xy'; its text begins at 3"):
         read.match(other)
     path.write_text("question,references,corpus_id\nWho?,[3],a\n", "utf-8")
-    with pytest.raises(AssayError, match="line 2: a reference has a start and an end"):
+    with pytest.raises(AssayError, match=r"questions\.csv, line 2: 3 lacks start or end"):
         read_spans(path)
 
 
@@ -343,7 +343,7 @@ def test_other_judgments_are_no_spans(tmp_path: Path) -> None:
     }.items():
         (tmp_path / name).write_text(text, "utf-8")
         assert read_spans(tmp_path / name) is None, name
-    with pytest.raises(UsageError, match="no columns start and end"):
+    with pytest.raises(UsageError, match="The spans lack the columns start and end"):
         run_bench(small(), ["bm25"], spans=tmp_path / "qrels.tsv")
 
 
@@ -383,4 +383,4 @@ def test_on_the_command_line(
         "spans.csv",
     )
     assert both.code == 2
-    assert "not both" in both.err
+    assert "judged = chunks and offsets exclude each other" in both.err

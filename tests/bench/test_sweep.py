@@ -64,9 +64,9 @@ def test_depth_and_weight_vary_rerankers_and_fusions() -> None:
         ("efSearch=4,4", "two values"),
         ("efSearch=4,nan", "NAME=VALUE"),
         ("efSearch=4,-8", "NAME=VALUE"),
-        ("efSearch=4,8", "nothing to vary. Name an index"),
-        ("weight=0.1,0.2", "Name a fusion"),
-        ("depth=1,2", "Name a reranker"),
+        ("efSearch=4,8", "The sweep of efSearch needs an index"),
+        ("weight=0.1,0.2", "The sweep of weight needs a fusion"),
+        ("depth=1,2", "The sweep of depth needs a reranker"),
     ],
 )
 def test_bad_sweeps(text: str, words: str) -> None:
@@ -176,7 +176,9 @@ def make_curve() -> SweepCurve:
 def test_a_choice_that_loses_on_held_out_queries_is_said() -> None:
     page = make_curve().page()
     words = [part.text for part in page if hasattr(part, "role") and part.role == "remark"]
-    assert words == ["the choice loses on held-out queries: take x=2, or more queries"]
+    assert words == [
+        "the chosen value is significantly worse on held-out queries: use x=2, or more queries"
+    ]
 
 
 def test_the_command_prints_draws_and_signs_it(

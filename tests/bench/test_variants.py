@@ -47,7 +47,7 @@ def test_codes_leave_the_verdict_on_models_as_it_was() -> None:
     (family,) = varied.variants()
     assert (family.baseline, family.family) == ("float", "3 systems against float")
     said = str(varied)
-    assert "The variants of float are a family of their own: 3 systems against float." in said
+    assert "Variants of float form a separate family: 3 systems against float." in said
     assert all(f"\n{kind} " in said for kind in ("int8", "binary", "int4"))  # with their means
     data = varied.to_dict()
     assert [one.get("variant_of") for one in data["systems"]] == [None, None, *["float"] * 3]

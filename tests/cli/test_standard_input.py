@@ -90,7 +90,7 @@ def test_what_came_in_by_standard_input_cannot_be_verified(inputs, assay, feed):
     assert set(json.loads(answer.out)["made_by"]["inputs"]) == {"-", "qrels.txt"}
     done = assay("verify", "result.json", "run.txt")
     assert done.code == 5
-    assert "standard input, which cannot be read again" in done.err
+    assert "read standard input. Compute it from a file" in done.err
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "json", "jsonl", "npz", "parquet", "txt.gz"])

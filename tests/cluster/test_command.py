@@ -103,8 +103,11 @@ def test_encode_then_rank(folder, assay):
     spec = "py:tests.cluster.encoders:letters"
     done = assay("encode", "t-*.jsonl", "-e", spec, "-o", "v", "--cluster", "threads")
     assert done.code == 0, done.err
-    assert "12 texts, 3 shards made, 0 were ready" in done.err
-    assert "3 were ready" in assay("encode", "t-*.jsonl", "-e", spec, "-o", "v").err
+    assert "manifest.json: 12 texts, 3 shards encoded, 0 reused" in done.err
+    assert (
+        "manifest.json: 12 texts, 0 shards encoded, 3 reused"
+        in assay("encode", "t-*.jsonl", "-e", spec, "-o", "v").err
+    )
     done = assay(
         "rank",
         "v/part-00001.npy",
@@ -126,14 +129,22 @@ def test_encode_then_rank(folder, assay):
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["q.npy", "none-*.npy", "-o", "r.txt"], 5, "no file matches"),
+        (["q.npy", "none-*.npy", "-o", "r.txt"], 5, "'none-*.npy' matches no shards"),
         (["q.npy", "s-*.npy"], 2, "Missing option '-o'"),
         (["q.npy", "s-*.npy", "--dry-run", "--recall-of", "x"], 2, "exclude each other"),
-        (["q.npy", "s-*.npy", "--dry-run", "-r", "x", "--save"], 2, "nothing to --save"),
+        (
+            ["q.npy", "s-*.npy", "--dry-run", "-r", "x", "--save"],
+            2,
+            "--dry-run and --save exclude each other",
+        ),
         (["q.npy", "s-*.npy", "-o", "r.txt", "--workers", "2"], 2, "requires --cluster"),
         (["q.npy", "s-*.npy", "-o", "r.txt", "--seed", "2"], 2, "requires --sample"),
-        (["q.npy", "s-*.npy", "-o", "r.txt", "--save"], 2, "go with --qrels"),
-        (["q.npy", "s-*.npy", "-o", "r.txt", "--doc-ids", "q.npy"], 2, "for one file"),
+        (["q.npy", "s-*.npy", "-o", "r.txt", "--save"], 2, "--save and -m require --qrels"),
+        (
+            ["q.npy", "s-*.npy", "-o", "r.txt", "--doc-ids", "q.npy"],
+            2,
+            "--doc-ids excludes shards, which bring their ids",
+        ),
         (["q.npy", "s-*.npy", "-o", "r.txt", "--in-flight", "2"], 2, "in-flight"),
         (["q.npy", "s-*.npy", "-o", "r.txt", "--cluster", "nowhere"], 5, "No Ray cluster"),
         (["q.npy", "s-*.npy", "-o", "r.txt", "--timings", "r.txt"], 2, "two results"),

@@ -113,7 +113,7 @@ def test_a_failure_leaves_the_finished_shards(corpus, tmp_path):
         ("a.jsonl", '{"id": "1", "text": "x"}\n' * 2, IdError, "second time"),
         ("a.jsonl", '{"id": "1 2", "text": "x"}\n', IdError, "white space"),
         ("a.jsonl", "{\n", FormatError, "not JSON"),
-        ("a.doc", "x", UsageError, "texts are read from"),
+        ("a.doc", "x", UsageError, r"a\.doc: unknown ending"),
         ("a.txt", "", FormatError, "is empty"),
     ],
 )
@@ -124,7 +124,7 @@ def test_texts_that_cannot_be_read(name, content, error, words, tmp_path):
 
 
 def test_nothing_to_read(tmp_path):
-    with pytest.raises(StorageError, match="names no texts"):
+    with pytest.raises(StorageError, match="matches no file of texts"):
         encode_shards(str(tmp_path / "none-*.txt"), SPEC, tmp_path / "v")
     with pytest.raises(StorageError, match=r"none\.txt"):
         encode_shards(tmp_path / "none.txt", SPEC, tmp_path / "v")

@@ -43,7 +43,7 @@ def test_idle_workers_are_told(tmp_path):
     plan = plan_shards(s.queries, write_npy(tmp_path, s.docs), 5, workers=100)
     assert plan.lines()[-1] == (
         "note",
-        "93 workers have nothing to do: use more shards or a smaller --query-block",
+        "93 workers are idle: use more shards or a smaller --query-block",
     )
 
 

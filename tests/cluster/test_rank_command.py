@@ -115,7 +115,7 @@ def test_a_prepared_corpus_needs_a_file_of_its_own(folder, file):
 def test_shards_are_not_prepared(folder):
     done = call("q.npy", "d*.npy", "--prepare", "d.prepared", "-o", "run.txt")
     assert done.exit_code == 2
-    assert "--prepare is for one file of documents" in done.output
+    assert "Pass one file of documents" in done.output
 
 
 def test_ties_that_are_cut_by_row_are_said_once_where_documents_have_ids(folder):
@@ -167,7 +167,7 @@ def test_sparse_matrices_and_their_shards(sparse_files):
     Path("ids.txt").write_text("\n".join(f"d{i}" for i in range(30)), "utf-8")
     one = call("d.npz", "d.npz", "-k", "99", "-o", "one.txt")
     assert one.exit_code == 0, one.output
-    assert "-k 99 is more than the 30 documents" in one.output
+    assert "-k 99 exceeds the 30 documents: all are listed" in one.output
     ids = ("--query-ids", "ids.txt", "--doc-ids", "ids.txt")
     assert call("plain.npz", "plain.npz", "-k", "99", *ids, "-o", "two.txt").exit_code == 0
     three = call("d.npz", "d.npz", "-k", "99", "--cluster", "serial", "-o", "three.txt")
@@ -196,11 +196,11 @@ def test_a_stored_run_of_sparse_vectors_names_its_files(sparse_files):
         ('{"a": 1}\n{"a": "x"}', [], 3, "line 2"),
         ('{"a": 1', [], 3, "line 1"),
         ("", [], 3, "empty"),
-        ("{}", [], 3, "no weight"),
+        ("{}", [], 3, "Pass weights"),
         ('{"zz": 1}', [], 3, "share no term"),
         ('{"t1": 1}', ["--metric", "l2"], 2, "'dot' or 'cosine'"),
         ('{"t1": 1}', ["--zero", "drop"], 2, "zero='error'"),
-        ('{"t1": 1}', ["--prepare", "lists"], 2, "in memory only"),
+        ('{"t1": 1}', ["--prepare", "lists"], 2, "Sparse vectors cannot be prepared in a file"),
         ('{"t1": 1}', ["--doc-ids", "q.npy"], 3, "q.npy"),
     ],
 )

@@ -181,7 +181,7 @@ def test_shards_of_one_corpus_fit_together(tmp_path):
 
 def test_queries_and_shards_fit_together(tmp_path):
     s = sample()
-    with pytest.raises(MismatchError, match="queries have 4 columns and docs have 13"):
+    with pytest.raises(MismatchError, match="queries have 4 columns, docs 13"):
         rank_shards(np.ones((2, 4)), write_npy(tmp_path, s.docs), 3)
 
 
@@ -214,7 +214,7 @@ def test_ids_that_stand_twice(tmp_path):
 def test_a_manifest_that_is_wrong_about_rows(rows, tmp_path):
     np.save(tmp_path / "a.npy", np.ones((4, 2)))
     source = write_manifest(tmp_path, [{"path": "a.npy", "rows": rows}])
-    with pytest.raises(FormatError, match=rf"a\.npy: it has 4 rows, but the manifest says {rows}"):
+    with pytest.raises(FormatError, match=rf"a\.npy: it has 4 rows, the manifest says {rows}"):
         rank_shards(np.ones((1, 2)), source, 1)
 
 

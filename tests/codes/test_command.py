@@ -150,14 +150,14 @@ def test_packed_codes_must_be_declared(assay, vectors):
     ("arguments", "words"),
     [
         (("--codes", "docs-bits.npy"), "NAME=FILE"),
-        (("--codes", "a=docs-bits.npy"), "need --query-codes"),
-        (("--codes", "a=bits.npz", "--codes", "a=bits.npz"), "one name"),
+        (("--codes", "a=docs-bits.npy"), "The codes docs-bits.npy need query codes"),
+        (("--codes", "a=bits.npz", "--codes", "a=bits.npz"), "Two codes share a name"),
         (("--query-codes", "a=bits.npz"), "has no --codes"),
         (("--packed", "8"), "--packed requires --codes"),
         (("--chart", "curve.png"), ".svg"),
         (("--k", "0"), "--k"),
-        (("--k", "51"), "only 50 documents"),
-        (("--rerank", "2"), "re-rank at least as many"),
+        (("--k", "51"), "k is 51, but queries have 50 candidates"),
+        (("--rerank", "2"), "rerank is 2 and the largest k is 50"),
         (("--method", "pq"), "pq"),
         (("--p", "1"), "between 0 and 1"),
         (("--doc-ids", "docs.txt"), "both query_ids and doc_ids"),
@@ -296,10 +296,10 @@ def test_hashing_by_labels_in_every_format(assay, vectors, labels):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (("--hashing", "all"), "give labels or qrels"),
-        (("--labels", "labels.npy"), "Labels are needed"),
+        (("--hashing", "all"), "hashing needs labels or qrels"),
+        (("--labels", "labels.npy"), "Labels are missing"),
         (("--labels", "labels.npz", "--query-labels", "labels.npy"), "12"),
-        ((*LABELLED, "--rerank", "10"), "leave rerank out"),
+        ((*LABELLED, "--rerank", "10"), "hashing excludes rerank and oversample"),
     ],
 )
 def test_labels_that_do_not_fit_are_refused(assay, labels, change, words):
@@ -313,7 +313,7 @@ def test_labels_of_other_rows_are_refused(assay, labels):
     for files in (("all.npz",), ("docs.npy", "--doc-ids", "docs.txt")):
         answer = assay("codes", "--embeddings", *files, *FEW, "--labels", "strange.npz")
         assert answer.code != 0
-        assert "differ from those of the vectors" in answer.err
+        assert "strange.npz: ids of labels and vectors differ" in answer.err
 
 
 def test_methods_with_a_number_in_their_name(assay, vectors):
@@ -325,7 +325,7 @@ def test_methods_with_a_number_in_their_name(assay, vectors):
     assert found["mrl:4"] == ("mrl", 32)
     assert found["mrl:4+sign"] == ("mrl+sign", 1)
     assert found["rabitq:2"] == ("rabitq", 6)
-    assert "learnt from 25 documents, never from the one that is encoded" in data["remarks"][0]
+    assert "learnt from 25 other documents than the encoded" in data["remarks"][0]
     answer = assay(*files, "--method", "mrl")
     assert answer.code == 2
     assert "mrl:D" in answer.err

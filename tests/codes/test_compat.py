@@ -335,7 +335,7 @@ def test_relevance_that_does_not_fit_is_refused():
         (lambda: recall_at_k([0, 1], [{0}], 1), "two dimensions"),
         (lambda: ndcg_at_k([[0, 1]], [[1, -1]], 2), "gains are"),
         (lambda: ndcg_at_k([[0, 1]], [{0: math.inf}], 2), "gains are"),
-        (lambda: ndcg_at_k([[0, 1]], {0: 1.0}, 2), "maps"),
+        (lambda: ndcg_at_k([[0, 1]], {0: 1.0}, 2), "relevance_scores has the key 0"),
         (lambda: ndcg_at_k([[0, 1]], [[1, 0], [0, 1]], 2), "1.*2"),
     ]
     for call, words in cases:

@@ -161,7 +161,7 @@ def test_reranking_restores_the_float_order_of_what_was_found(docs, queries):
     best = [set(row[np.argsort(-near[q, row])][:5]) for q, row in enumerate(first)]
     want = np.mean([len(a & set(b)) / 5 for a, b in zip(best, top(near, 5), strict=True)])
     assert some.intervals["gaussian-16"]["Overlap@5"].estimate == pytest.approx(want)
-    with pytest.raises(UsageError, match="re-rank at least as many"):
+    with pytest.raises(UsageError, match="rerank is 4 and the largest k is 5"):
         evaluate_codes(docs, queries, rerank=4, **FEW)
 
 
@@ -182,7 +182,7 @@ def test_judgments_are_compared_with_float(docs, queries):
 
 
 def test_judgments_of_others_are_refused_and_of_some_are_named(docs, queries):
-    with pytest.raises(MismatchError, match="ids such as 'q', and the vectors are only"):
+    with pytest.raises(MismatchError, match="by ids such as 'q', but the vectors have"):
         evaluate_codes(docs, queries, qrels={"q": {"d": 1}}, **FEW)
     with pytest.raises(MismatchError, match="None of the 1 judged queries"):
         evaluate_codes(docs, queries, qrels={999: {0: 1}}, **FEW)
@@ -217,8 +217,8 @@ def test_ready_codes_that_do_not_fit_are_refused(docs, queries):
         ({"mine": (bits[0], bits[1][:, :7])}, "8.*7|7.*8"),
         ({"mine": (bits[0] * 3, bits[1])}, "3"),
         ({"mine": bits[0]}, "two parts"),
-        ({"float": bits}, "its own name"),
-        ({"": bits}, "its own name"),
+        ({"float": bits}, "is not a valid name of codes"),
+        ({"": bits}, "is not a valid name of codes"),
         ([bits], "found list"),
     ]
     for codes, words in cases:
@@ -314,7 +314,7 @@ def test_invalid_settings_are_refused(docs, queries):
     cases = [
         ({"k": []}, "No k"),
         ({"k": [0]}, "whole number"),
-        ({"k": 61}, "only 60 documents"),
+        ({"k": 61}, "k is 61, but queries have 60 candidates"),
         ({"bits": [0]}, "bits must be"),
         ({"methods": ["pq"]}, "Unknown method 'pq'"),
         ({"methods": []}, "Nothing to compare"),
@@ -329,11 +329,11 @@ def test_invalid_settings_are_refused(docs, queries):
     for change, words in cases:
         with pytest.raises(AssayError, match=words):
             evaluate_codes(docs, queries, **{**FEW, **change})
-    with pytest.raises(UsageError, match="Two codes are called 'gaussian-16'"):
+    with pytest.raises(UsageError, match="Two codes are named 'gaussian-16'"):
         evaluate_codes(docs, queries, codes={"gaussian-16": (docs > 0, queries > 0)}, **FEW)
-    with pytest.raises(UsageError, match="k is 5, but each query has only 4"):
+    with pytest.raises(UsageError, match="k is 5, but queries have 4 candidates"):
         evaluate_codes(docs[:5], **FEW)
-    with pytest.raises(UsageError, match="query_ids without queries"):
+    with pytest.raises(UsageError, match="query_ids need queries"):
         evaluate_codes(docs, query_ids=range(60), **FEW)
     with pytest.raises(UsageError, match="Unknown code 'x'"):
         evaluate_codes(docs, queries, **FEW)["x"]
@@ -389,12 +389,12 @@ def test_oversampling_reranks_the_first_documents_by_float(docs, queries):
 
 
 def test_oversampling_and_reranking_are_not_asked_for_together(docs, queries):
-    with pytest.raises(UsageError, match="give one"):
+    with pytest.raises(UsageError, match="Pass one"):
         evaluate_codes(docs, queries, **FEW, oversample=[2], rerank=10)
     with pytest.raises(UsageError, match="oversample"):
         evaluate_codes(docs, queries, **FEW, oversample=[0])
     bits = docs > 0, queries > 0
-    with pytest.raises(UsageError, match="another name"):
+    with pytest.raises(UsageError, match="Two codes are named 'gaussian-16 ×2'"):
         evaluate_codes(docs, queries, **FEW, oversample=[2], codes={"gaussian-16 ×2": bits})
 
 

@@ -200,15 +200,15 @@ def test_records_hold_map_and_precision_at_the_radius(made):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"query_labels": None}, "Labels are needed"),
-        ({"labels": None}, "Labels are needed"),
+        ({"query_labels": None}, "Labels are missing"),
+        ({"labels": None}, "Labels are missing"),
         ({"labels": [1, 2]}, "labels"),
         ({"labels": np.full((40, 2), 3), "query_labels": np.ones((9, 2))}, "0 or 1"),
         ({"labels": np.ones((40, 2)), "query_labels": np.ones((9, 3))}, "same classes"),
         ({"labels": [[1, 0], [1]]}, "different lengths"),
-        ({"qrels": {"0": {"1": 1}}}, "not both"),
+        ({"qrels": {"0": {"1": 1}}}, "labels and qrels exclude each other"),
         ({"hashing": "nuswid"}, "nuswide"),
-        ({"rerank": 10}, "leave rerank out"),
+        ({"rerank": 10}, "hashing excludes rerank and oversample"),
         ({"labels": None, "query_labels": None}, "labels or qrels"),
     ],
 )

@@ -171,7 +171,7 @@ def test_codes_are_learnt_from_documents_that_are_no_query(docs):
         evaluate_codes(x, x[:40], methods=methods, bits=[8], **given) for x in (docs, changed)
     )
     said = [one for one in report.remarks if "learnt from" in one]
-    whose = "documents, never from the one that is encoded, none of them a query"
+    whose = "other documents than the encoded one, none of them a query"
     assert said == [f"itq-8, rabitq:1, pq:4: learnt from 279 {whose}"]  # the others are 281
     rows = np.arange(40, 600)
     for method in ("rabitq:1", "pq:4"):
@@ -188,12 +188,12 @@ def test_codes_are_learnt_from_documents_that_are_no_query(docs):
 @pytest.mark.parametrize(
     ("method", "words"),
     [
-        ("mrl:17", "the vectors have 16"),
+        ("mrl:17", "exceeds the 16 dimensions"),
         ("mrl:8+itq", "Unknown method"),
         ("pq:8+sign", "Unknown method"),
         ("mrl:0", "Unknown method"),
-        ("pq:5", "cannot be cut"),
-        ("rabitq:9", "1 to 8 bits"),
+        ("pq:5", "do not divide evenly"),
+        ("rabitq:9", "Use 1 to 8 per dimension"),
         ("pq:", "Unknown method"),
     ],
 )
@@ -206,7 +206,7 @@ def test_few_documents_and_zeros_are_refused(docs, queries):
     with pytest.raises(AssayError, match="256 centroids"):
         measured(docs[:200], queries, "pq:4")
     docs[3] = 0
-    with pytest.raises(AssayError, match="no code for a vector of zeros"):
+    with pytest.raises(AssayError, match="rabitq:1 cannot encode zero vectors"):
         evaluate_codes(docs, queries, methods=["rabitq:1"], zero="last", **FEW)
 
 

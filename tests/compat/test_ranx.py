@@ -143,7 +143,7 @@ def test_lists_are_built_and_read_back(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "qrels.json").read_text()) == QRELS
     qrels.set_relevance_level(2)
     assert qrels.qrels["q_1"] == {"d_12": 4, "d_25": 2}
-    with pytest.raises(AssertionError, match="Ids must be text"):
+    with pytest.raises(AssertionError, match="Ids 1 and 'a' are not text"):
         Run.from_df(pandas.DataFrame({"q_id": [1], "doc_id": ["a"], "score": [1.0]}))
 
 
@@ -208,7 +208,7 @@ def test_every_test_finds_what_differs(test: str) -> None:
 
 
 def test_unknown_tests_are_said() -> None:
-    with pytest.raises(NotImplementedError, match="use student, fisher or tukey"):
+    with pytest.raises(NotImplementedError, match="Use student, fisher or tukey"):
         _compared(stat_test="anova")
 
 
@@ -311,7 +311,7 @@ def test_what_else_is_not_there_is_said(tmp_path: Path) -> None:
         Run(RUN).save(str(tmp_path / "run.lz4"))
     with pytest.raises(NotImplementedError, match=r"Run\.from_file"):
         Run.from_ranxhub("bm25")
-    with pytest.raises(NotImplementedError, match="draws nothing"):
+    with pytest.raises(NotImplementedError, match=r"assay\.compat\.ranx has no plot"):
         ours.plot()
     with pytest.raises(ValueError, match="Unknown fusion"):
         fusion_switch("sums")

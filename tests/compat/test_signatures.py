@@ -136,9 +136,9 @@ def test_arguments_stand_in_the_order_of_the_document(
 
 def test_labels_may_be_left_out_by_no_one() -> None:
     rows = np.eye(3)
-    with pytest.raises(UsageError, match="labels is not given"):
+    with pytest.raises(UsageError, match="labels is missing"):
         label_retrieval.compute_label_recall_at_k(rows, rows)
-    with pytest.raises(UsageError, match="target_labels is not given"):
+    with pytest.raises(UsageError, match="target_labels is missing"):
         label_retrieval.compute_prototype_retrieval_metrics(rows, ["a", "b", "c"], rows)
 
 

@@ -146,7 +146,7 @@ def test_prototypes_by_an_encoder(world, assay):
     assert answer.code == 0
     assert "Text Prototype -> Sensor:" in answer.out
     assert "Text Prototype -> Text:" in answer.out
-    assert "1 prototypes without an item of their label, left out: 'l9'" in answer.err
+    assert "1 prototypes whose label no item carries were left out: 'l9'" in answer.err
     one = assay(
         "crossmodal",
         *FILES,
@@ -181,7 +181,7 @@ def test_ready_prototypes(world, assay):
     assert ready.code == 0
     assert "Text Prototype -> Sensor:" in ready.out
     assert ready.out == assay(*base, "proto.npy", "--prototype-labels", "names.npy").out
-    assert "give --prototype-labels" in assay(*base, "proto.npy").err
+    assert "Pass --prototype-labels" in assay(*base, "proto.npy").err
 
 
 def test_other_modalities(world, assay):
@@ -261,7 +261,7 @@ def test_full_prints_every_table(world, assay):
         "ceiling",
         "macro",
         "tied share",
-        "95 % low",
+        "95 % intervals over queries",
         "retrieved label",
         "preset:label_retrieval",
     ):
@@ -315,28 +315,28 @@ def test_dropped_labels(world, assay):
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("--labels", "labels.npy"), 2, "nothing to search"),
+        (("--labels", "labels.npy"), 2, "No embeddings to search"),
         (FILES[:4], 2, "Missing option '--labels'"),
         ((*FILES, "--k-values", "0"), 2, "whole number ≥ 1"),
         ((*FILES, "--k-values", "-3"), 2, "whole number ≥ 1"),
         ((*FILES, "--k-values", "ten"), 2, "not a valid integer"),
         ((*FILES, "--directions", "text2senser"), 2, "Did you mean text2sensor"),
         ((*FILES, "--use-prototypes"), 2, "--metadata and --dataset-name"),
-        ((*FILES, *PROTOTYPES), 2, "--encoder or by --checkpoint"),
+        ((*FILES, *PROTOTYPES), 2, "--encoder and --checkpoint exclude each other"),
         ((*FILES, *PROTOTYPES, "--encoder", "nothing"), 2, "Unknown encoder"),
         ((*FILES, "--modality", "x.npy"), 2, "write NAME=FILE"),
-        ((*FILES, "--modality", "text=text.npy"), 2, "are the same"),
-        ((*FILES, "--modality-key", "video=a"), 2, "which is not given"),
-        ((*FILES, "--labels", "coarse.npy"), 2, "given twice"),
-        ((*FILES, "-o", "out.csv"), 2, "saved as .json"),
+        ((*FILES, "--modality", "text=text.npy"), 2, "--modality text repeats --text-embeddings"),
+        ((*FILES, "--modality-key", "video=a"), 2, "--modality-key names 'video', an unknown name"),
+        ((*FILES, "--labels", "coarse.npy"), 2, "--labels: a value without a name appears twice"),
+        ((*FILES, "-o", "out.csv"), 2, r"out\.csv: summaries are \.json"),
         ((*FILES, "-o", "labels.npy", "--full"), 2, "one of the inputs|cannot be written as"),
         ((*FILES, "--confusion", "x.png"), 2, "use .svg"),
         ((*FILES, "--confusion", "sensor.npy"), 2, "one of the inputs|use .svg"),
-        ((*FILES, "--normalize", "--metric", "l2"), 2, "say different things"),
+        ((*FILES, "--normalize", "--metric", "l2"), 2, "See 'assay crossmodal --help'"),
         (
             (*FILES, "--text-encoder-factory", "a:b", *PROTOTYPES, "--encoder", "wordllama"),
             2,
-            "give it",
+            "--text-encoder-factory requires --checkpoint",
         ),
         (("--sensor-embeddings", "no.npy", "--labels", "labels.npy"), 5, "does not exist"),
         (("--sensor-embeddings", "meta.json", "--labels", "labels.npy"), 3, "npy and .npz"),

@@ -197,7 +197,7 @@ def test_a_label_map_holds_for_prototypes(here, assay, tmp_path):
         *(*PROMPTS, "--label-map", "coarse=short.json"),
     )
     assert failed.code == 3
-    assert "no entry for the labels 'cat' of prototypes" in failed.err
+    assert "short.json lacks the labels 'cat' of prototypes" in failed.err
 
 
 def test_prototypes_of_coarser_labels_stay_so(here, assay, tmp_path):
@@ -230,11 +230,14 @@ def test_saved_runs_have_rank_numbers(here, assay):
     [
         ((*PAIRS, "--protocol", "pairs", "--labels", "classes.npy"), "exclude each other"),
         ((*PAIRS, "--protocol", "pairs", "--full"), "--protocol and --full exclude"),
-        ((*PAIRS, "--folds", "2"), "--folds goes with --protocol"),
+        ((*PAIRS, "--folds", "2"), "--folds requires --protocol"),
         ((*PAIRS,), "Missing option '--labels'"),
-        ((*SPLIT, *OWN, "--labels", "classes.npy"), "give one"),
+        (
+            (*SPLIT, *OWN, "--labels", "classes.npy"),
+            "--labels and --modality-labels exclude each other",
+        ),
         ((*SPLIT, "--modality-labels", "classes.npy"), "write MODALITY=FILE"),
-        ((*SPLIT, *OWN, "--zero-shot"), "--zero-shot needs descriptions"),
+        ((*SPLIT, *OWN, "--zero-shot"), "--zero-shot requires label descriptions"),
         ((*PAIRS, "--protocol", "pairs", "-m", "RRR"), "RRR"),
         ((*PAIRS, "--protocol", "coco"), "coco-5k"),
     ],

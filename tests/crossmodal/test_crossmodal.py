@@ -173,7 +173,7 @@ def test_dropped_labels_are_neither_asked_nor_found():
         {"sensor": sensor[kept], "text": text[kept]}, labels[kept], metric="dot"
     )["label"]
     assert {d: dict(v) for d, v in dropped.items()} == {d: dict(v) for d, v in smaller.items()}
-    with pytest.raises(UsageError, match="all have dropped labels"):
+    with pytest.raises(UsageError, match="'label' is left: all labels were dropped"):
         label_retrieval({"sensor": sensor}, labels, drop_labels=[f"l{i}" for i in range(5)])
 
 
@@ -213,9 +213,7 @@ def test_samples_that_differ_are_named():
             },
             labels,
         )
-    with pytest.raises(
-        MismatchError, match="different orders, and labels 'label' has no sample_ids"
-    ):
+    with pytest.raises(MismatchError, match="different orders, and labels 'label' has none"):
         label_retrieval(
             {
                 "sensor": SampleRows(sensor, ["a", "b", "c"]),
@@ -317,15 +315,15 @@ def test_senseless_cutoffs(k_values):
 
 def test_senseless_requests():
     vectors, labels = [[1.0], [2.0]], ["a", "a"]
-    with pytest.raises(UsageError, match="nothing to search"):
+    with pytest.raises(UsageError, match="No embeddings to search"):
         label_retrieval({}, labels)
     with pytest.raises(UsageError, match="metric must be"):
         label_retrieval({"sensor": vectors}, labels, metric="euclid")
-    with pytest.raises(UsageError, match="no labels"):
+    with pytest.raises(UsageError, match="No labels"):
         label_retrieval({"sensor": vectors}, {})
     with pytest.raises(UsageError, match="modalities must be"):
         label_retrieval([vectors], labels)
-    with pytest.raises(UsageError, match="one sample, and it cannot find itself"):
+    with pytest.raises(UsageError, match="sensor2sensor: one sample cannot find itself"):
         label_retrieval({"sensor": vectors[:1]}, labels[:1])
     with pytest.raises(UsageError, match="prototypes must be"):
         label_retrieval({"sensor": vectors}, labels, prototypes=(vectors, labels))

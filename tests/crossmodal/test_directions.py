@@ -53,7 +53,7 @@ def test_unknown_directions_are_answered_with_the_nearest():
 
 @pytest.mark.parametrize("name", ["", "prototype", "a b", "a=b", "a,b"])
 def test_names_that_cannot_be_used(name):
-    with pytest.raises(UsageError, match="cannot be called"):
+    with pytest.raises(UsageError, match="Invalid modality '"):
         parse_directions(None, [name], prototypes=False)
 
 

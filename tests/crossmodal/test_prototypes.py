@@ -45,11 +45,11 @@ def test_descriptions_are_read_as_they_stand(metadata):
 
 
 def test_what_is_not_there_is_named_with_what_is(metadata):
-    with pytest.raises(
-        UsageError, match=r"no dataset 'millan'. Did you mean milan\?.*aruba, milan"
-    ):
+    with pytest.raises(UsageError, match=r"Did you mean milan\?"):
         load_text_prototypes_from_metadata(metadata, "millan")
-    with pytest.raises(UsageError, match=r"no caption style 'shot'. Did you mean short\?"):
+    with pytest.raises(
+        UsageError, match=r"metadata\.json, dataset 'milan': unknown caption style 'shot'"
+    ):
         load_text_prototypes_from_metadata(metadata, "milan", style="shot")
     with pytest.raises(UsageError, match="Known: none"):
         load_text_prototypes_from_metadata(metadata, "aruba")
@@ -120,7 +120,7 @@ def test_whatever_encodes_texts_is_taken(model):
 
 
 def test_what_does_not_encode_is_refused():
-    with pytest.raises(UsageError, match="A text encoder is"):
+    with pytest.raises(UsageError, match="int is not a text encoder"):
         encode_text_prototypes({"a": "abc"}, 3)
     with pytest.raises(ShapeError, match=r"shape \(1, 2\) for 2 texts"):
         encode_text_prototypes({"a": ["b", "c"]}, lambda texts: lengths(texts[:1]))

@@ -61,7 +61,7 @@ def test_a_zero_vector_is_neither_first_nor_found() -> None:
     assert found.result.n_without == 14
     assert result.diagnosis["zero-vectors"].count == 14
     assert set(found.ranking.lengths.tolist()) <= {0, 26}
-    with pytest.raises(InputError, match="a vector of zeros: nothing can be retrieved"):
+    with pytest.raises(InputError, match="a zero vector: nothing can be retrieved"):
         run_bench(small(), ["nothing=py:tests.faults.test_bench:nothing"])
 
 

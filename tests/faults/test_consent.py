@@ -209,7 +209,7 @@ def test_a_folder_that_a_name_stands_for_is_code(home, assay, name, folder):
     assert refused.code == 2
     assert "--allow-code" in refused.err
     write_safetensors(Path("tower.safetensors"), {}, {"encoder": spec})
-    with pytest.raises(FormatError, match="neither code nor another file"):
+    with pytest.raises(FormatError, match="Files may not name code, files or servers"):
         encoder("tower.safetensors")
     for words in (["--model", spec], ["--model", "bm25", "--rerank", f"bm25>{spec}"]):
         with pytest.raises(UsageError, match="--allow-code"):
@@ -290,7 +290,7 @@ def test_an_index_of_another_package(home, monkeypatch):
 def test_a_checkpoint_names_no_code_and_no_other_file(home, inner):
     tensors = {"projection.weight": np.eye(2, dtype=np.float32)}
     write_safetensors(Path("tower.safetensors"), tensors, {"encoder": inner})
-    with pytest.raises(FormatError, match="neither code nor another file"):
+    with pytest.raises(FormatError, match="Files may not name code, files or servers"):
         encoder("tower.safetensors")
 
 
@@ -425,7 +425,7 @@ def test_a_key_goes_where_file_and_user_agree(home, endpoint, monkeypatch):
 
 
 def test_a_variable_without_an_endpoint(home):
-    with pytest.raises(UsageError, match="key_env goes with base_url"):
+    with pytest.raises(UsageError, match="key_env requires base_url"):
         run(config(home, "openai:m", 'key_env = "AWS_SECRET_ACCESS_KEY"'), home)
 
 

@@ -26,7 +26,7 @@ def test_every_flipped_byte_is_noticed(place):
         assert made.vectors.tobytes() == truth.tobytes()
         assert made.n_computed == 40
         assert encoded(40, tell=pytest.fail).n_computed == 0  # mended: the newer block counts
-    assert all("is damaged; what it held is computed again" in words for words in heard)
+    assert all("is damaged; recomputing" in words for words in heard)
     assert heard
 
 

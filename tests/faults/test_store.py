@@ -199,7 +199,7 @@ def test_other_things_than_stores(tmp_path):
     with closing(sqlite3.connect(tmp_path / "other.db")) as connection:
         connection.execute("CREATE TABLE notes (x)")
     before = (tmp_path / "other.db").read_bytes()
-    with pytest.raises(StorageError, match="database of another program"):
+    with pytest.raises(StorageError, match="another program's database"):
         assay.store.open(tmp_path / "other.db")
     assert (tmp_path / "other.db").read_bytes() == before
     with pytest.raises(StorageError, match="is not a file"):
@@ -484,7 +484,7 @@ def test_a_store_in_a_write_protected_folder_can_be_read(tmp_path):
         )
         assert done.returncode == 0, done.stderr
         assert done.stdout.startswith("7 []\n")
-        assert "the file and its folder must be writable" in done.stdout
+        assert "Make the file and its folder writable" in done.stdout
         assert [path.name for path in folder.iterdir()] == ["assay.db"]
     finally:
         folder.chmod(0o755)

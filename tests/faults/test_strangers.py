@@ -164,7 +164,7 @@ FILES: dict[str, Way] = {
             "m.json": manifest("OUT/secret.npy"),
         },
         ("verify", "r.json"),
-        said="which is not one of its inputs",
+        said="not one of its inputs",
     ),
     "a manifest that leads to a host": Way(
         {"m.json": manifest("http://192.0.2.1/a.npy")}, ("rank", "d.npy", "m.json", "-o", "o.run")

@@ -120,7 +120,7 @@ def test_no_documents_at_all(docs, engine):
 
 def test_dimensions_that_differ(docs, engine):
     for given in (docs[:, :5], iter([docs, docs[:, :5]]), [docs, docs[:, :5]]):
-        with pytest.raises(MismatchError, match="queries have 6 columns and docs have 5"):
+        with pytest.raises(MismatchError, match="queries have 6 columns, docs 5"):
             rank(docs, given, 3, engine=engine)
 
 

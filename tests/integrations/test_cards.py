@@ -81,9 +81,9 @@ def test_cards_of_others_are_read(tmp_path):
     ("text", "message"),
     [
         ("# no head\n", "is not a model card"),
-        ("---\na: 1\n", "no second line"),
-        ("---\nmodel-index:\n- name: x\n---\n", "lacks something: KeyError"),
-        ("---\nmodel-index: 3\n---\n", "lacks something: TypeError"),
+        ("---\na: 1\n", "Add a second ---"),
+        ("---\nmodel-index:\n- name: x\n---\n", "incomplete model-index: KeyError"),
+        ("---\nmodel-index: 3\n---\n", "incomplete model-index: TypeError"),
         ("---\na: [1\n---\n", "not YAML"),
     ],
 )

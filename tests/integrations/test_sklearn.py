@@ -111,11 +111,11 @@ def test_classifiers_are_ranked_by_what_they_have():
 
 def test_what_cannot_be_ranked_is_refused():
     many = RandomForestClassifier(3).fit(FEATURES, np.arange(N * PER) % 3)
-    with pytest.raises(ShapeError, match="3 numbers a row"):
+    with pytest.raises(ShapeError, match="predict_proba has 3 numbers per row"):
         ranking_scorer("AP", groups=lambda X: GROUPS)(many, FEATURES, GRADES)
-    with pytest.raises(UsageError, match="X has no column 'topic'; it has a, b, c, query"):
+    with pytest.raises(UsageError, match="X lacks column 'topic'"):
         ranking_scorer("AP", groups="topic")(pipeline(Ridge()).fit(FRAME, GRADES), FRAME, GRADES)
-    with pytest.raises(UsageError, match="number of a column"):
+    with pytest.raises(UsageError, match="Pass groups as a column number, not 'topic'"):
         ranking_scorer("AP", groups="topic")(Ridge().fit(FEATURES, GRADES), FEATURES, GRADES)
     with pytest.raises(UsageError, match="has none of decision_function"):
         ranking_scorer("AP", groups=0)(object(), FEATURES, GRADES)

@@ -113,7 +113,7 @@ def test_reset_merge_and_pickle():
     assert first.compute().item() == expected(["AP"]).mean()["AP"]
     assert pickle.loads(pickle.dumps(first)).compute() == first.compute()
     first.reset()
-    with pytest.raises(UsageError, match="Nothing was given"):
+    with pytest.raises(UsageError, match="No data"):
         first.compute()
 
 

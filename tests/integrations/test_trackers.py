@@ -104,7 +104,7 @@ def test_an_active_run_of_mlflow_is_used_and_left_open(record, mlflow):
     with mlflow.start_run() as active:
         assert log_mlflow(record, report=False) == active.info.run_id
         assert mlflow.active_run() is not None
-        with pytest.raises(UsageError, match="active run"):
+        with pytest.raises(UsageError, match="An MLflow run is active: arguments have no effect"):
             log_mlflow(record, run_name="other")
     files = mlflow.MlflowClient().list_artifacts(active.info.run_id, "assay")
     assert [one.path for one in files] == ["assay/record.json"]
@@ -179,7 +179,7 @@ def test_a_running_run_of_wandb_is_used_and_left_open(record, wandb):
     log_wandb(record, report=False)
     assert set(wandb.run.files) == {"record.json"}
     assert not wandb.run.finished
-    with pytest.raises(UsageError, match="running run"):
+    with pytest.raises(UsageError, match="A wandb run is active: arguments have no effect"):
         log_wandb(record, project="other")
 
 

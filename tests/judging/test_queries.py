@@ -75,7 +75,7 @@ def test_documents_give_titles_headings_and_sentences():
     assert {q.source for q in only.queries} == {"sentence"}
     stated = queries_from_docs(DOCS, 10, kinds=["title"], titles={"fox": "Foxes"})
     assert {q.text for q in stated.queries} == {"Wings", "Foxes"}
-    with pytest.raises(UsageError, match="No document holds a heading"):
+    with pytest.raises(UsageError, match="No document has a heading"):
         queries_from_docs({"fox": DOCS["fox"]}, 10, kinds=["heading"])
     with pytest.raises(UsageError, match="Kinds are"):
         queries_from_docs(DOCS, 10, kinds=["essay"])
@@ -120,7 +120,7 @@ def test_a_model_writes_queries_and_its_answers_are_kept(tmp_path: Path):
 
 
 def test_what_makes_no_sense_is_refused(tmp_path: Path, monkeypatch):
-    with pytest.raises(UsageError, match="needs the place"):
+    with pytest.raises(UsageError, match=r"The prompt lacks \{document\}"):
         queries_from_model(DOCS, 1, model="m", ask=str, prompt="no place")
     (tmp_path / "my_writer.py").write_text("def fails(prompt): raise ValueError('no')\n")
     monkeypatch.chdir(tmp_path)

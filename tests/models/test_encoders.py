@@ -276,7 +276,7 @@ def test_a_model_that_wants_to_run_code_is_refused_with_the_option(fake_package)
     "settings", [{"revision": "a"}, {"dtype": "float16"}, {"trust_remote_code": True}]
 )
 def test_what_only_a_hub_has_is_refused_elsewhere(settings):
-    with pytest.raises(UsageError, match="only st: has"):
+    with pytest.raises(UsageError, match="The encoder 'wordllama' has no"):
         encoder("wordllama", settings=EncoderSettings(**settings))
 
 

@@ -105,7 +105,7 @@ def test_german_is_not_given_english_stop_words() -> None:
     assert not words & {"und", "der", "mit", "war", "die"}
     assert "tür" in words
     assert how == "stopwords=de,stemmer=none,tokenizer=unicode"
-    assert remark == "German stop words are left out, because the documents are German"
+    assert remark == "German stop words are removed, because the documents are German"
     english, how, remarks = words_of([ARTICLES["English"]])
     assert not english & set(ENGLISH)
     assert (how, remarks) == ("stopwords=en,stemmer=none,tokenizer=unicode", [])
@@ -116,7 +116,7 @@ def test_where_no_list_is_known_nothing_is_left_out() -> None:
     words, how, (remark,) = words_of([ARTICLES["Polish"]])
     assert {"się", "są"} <= words
     assert how.startswith("stopwords=none")
-    assert remark == "no stop words are left out, because the documents are Polish"
+    assert remark == "no stop words are removed, because the documents are Polish"
     words, _, remarks = words_of([ARTICLES["English"]] * 2 + [ARTICLES["German"]])
     assert {"and", "und"} <= words
     assert not remarks
@@ -151,14 +151,14 @@ def test_settings_in_a_spec() -> None:
         ("bm25?stemmer=xx", r"Unknown stemmer 'xx'\. .*german \(de\)"),
         ("bm25?stopwords=xx", r"Languages: da \(danish\), de \(german\)"),
         ("bm25?stemer=de", "has no setting 'stemer'. Did you mean stemmer"),
-        ("bm25?stemmer", r"written \?name=value&name=value"),
-        ("bm25?", r"written \?name=value&name=value"),
-        ("bm25?k1=1&k1=2", "a setting is written twice"),
+        ("bm25?stemmer", r"Write \?name=value\&name=value"),
+        ("bm25?", r"Write \?name=value\&name=value"),
+        ("bm25?k1=1&k1=2", r"'bm25\?k1=1\&k1=2': a setting appears twice"),
         ("bm25?k1=much", "k1 must be a number"),
         ("bm25?k1=nan", "k1 must be a number"),
         ("tfidf?sublinear=2", "sublinear"),
         ("lsa:9?seed=x", "seed must be a number"),
-        ("lsa?seed=1", "must be written lsa:DIM"),
+        ("lsa?seed=1", "Write lsa:DIM"),
         ("lsa:5?dimensions=3&spec=a", "no setting 'spec'"),
     ],
 )

@@ -213,16 +213,16 @@ def test_a_stemmer_joins_forms_of_a_word(monkeypatch):
     ("spec", "settings", "words"),
     [
         ("bm26", {}, "Unknown lexical model"),
-        ("bm25:x", {}, "must be written bm25"),
-        ("bm25:", {}, "must be written bm25"),
-        ("lsa", {}, "must be written lsa:DIM"),
-        ("lsa:x", {}, "no whole number"),
+        ("bm25:x", {}, "Write bm25"),
+        ("bm25:", {}, "Write bm25"),
+        ("lsa", {}, "Write lsa:DIM"),
+        ("lsa:x", {}, r"'lsa:x': not a whole number up to 10\^15"),
         ("lsa:0", {}, "whole number ≥ 1"),
         ("bm25", {"stopword": None}, "Did you mean stopwords"),
         ("bm25", {"method": "best"}, "method is one of"),
-        ("bm25", {"stopwords": "xx"}, "stopwords is"),
-        ("tfidf", {"stopwords": 3}, "stopwords is"),
-        ("bm25", {"stopwords": iter(["a"])}, "stopwords is"),
+        ("bm25", {"stopwords": "xx"}, "Unknown stopwords"),
+        ("tfidf", {"stopwords": 3}, "Unknown stopwords"),
+        ("bm25", {"stopwords": iter(["a"])}, "Unknown stopwords"),
         ("tfidf", {"sublinear": "yes"}, "sublinear must be"),
         ("lsa:2", {"seed": 1.5}, "seed must be"),
         (3, {}, "A lexical model must be"),
@@ -247,7 +247,7 @@ def test_texts_that_are_none(spec):
             model.fit(docs)
     with pytest.raises(ValueRangeError, match="row 1 is int"):
         model.fit(["a", 3])
-    with pytest.raises(InputError, match="No document has a word"):
+    with pytest.raises(InputError, match="All documents consist of stop words"):
         model.fit(["", "the of"])
     fitted = model.fit(["cat dog", "dog"])
     with pytest.raises(UsageError, match="k must be a whole number"):

@@ -48,7 +48,7 @@ def test_settings_that_still_make_sense(arrays):
     expected = arrays[0][:, :2] / np.linalg.norm(arrays[0][:, :2], axis=1, keepdims=True)
     assert np.allclose(model.encode_docs(["t"] * 5).vectors, expected)
     for settings in ({"doc_prefix": "x"}, {"max_length": 3}, {"query_prefix": "x"}):
-        with pytest.raises(UsageError, match="are computed already"):
+        with pytest.raises(UsageError, match="its vectors are precomputed"):
             text_model("npy:both.npz", settings=EncoderSettings(**settings))
 
 
@@ -78,5 +78,5 @@ def test_specs_that_name_nothing(spec):
 
 
 def test_no_text_can_be_encoded_by_files():
-    with pytest.raises(UsageError, match="it encodes no other text"):
+    with pytest.raises(UsageError, match=r"'npy:both\.npz' encodes one collection only"):
         encoder("npy:both.npz")

@@ -46,7 +46,7 @@ class TestOnnx:
     def test_one_number_for_each_text(self, tmp_path: Path) -> None:
         pytest.importorskip("onnxruntime")
         write_cross_encoder(tmp_path, WORDS, WEIGHTS, width=2)
-        with pytest.raises(ShapeError, match=r"shape \(5, 2\) for 5 texts; expected one number"):
+        with pytest.raises(ShapeError, match=r"returned float32 of shape \(5, 2\) for 5 texts"):
             load_reranker(f"onnx:{tmp_path}").score("red", TEXTS)
 
     def test_hub_settings_do_not_apply(self, tmp_path: Path) -> None:
@@ -111,10 +111,19 @@ class TestEndpoint:
     @pytest.mark.parametrize(
         ("answer", "message"),
         [
-            ({"results": "none"}, "no list 'results' of scores"),
-            ({"results": [{"index": 0, "relevance_score": 1}]}, "1 scores came back for 2 texts"),
-            ([{"index": 0, "score": 1}, {"index": 0, "score": 2}], "0 to 1, each once, found 0"),
-            ([{"index": 0, "score": 1}, {"index": 1}], "without a relevance_score"),
+            ({"results": "none"}, r"the answer lacks 'results'"),
+            (
+                {"results": [{"index": 0, "relevance_score": 1}]},
+                r"1 scores for 2 texts",
+            ),
+            (
+                [{"index": 0, "score": 1}, {"index": 0, "score": 2}],
+                "the scores are not 0 to 1, each once: 0",
+            ),
+            (
+                [{"index": 0, "score": 1}, {"index": 1}],
+                r"a result lacks relevance_score",
+            ),
         ],
     )
     def test_answers_that_are_none(
@@ -126,7 +135,7 @@ class TestEndpoint:
 
     def test_a_key_that_is_asked_for(self, fake: fake_endpoint.Fake) -> None:
         fake.script = [fake_endpoint.status(401)]
-        with pytest.raises(EndpointError, match="Name the variable of a key: key_env"):
+        with pytest.raises(EndpointError, match="Name the key's variable: key_env"):
             load_reranker(f"rerank:{fake.url}").score("q", ["a"])
 
     @pytest.mark.parametrize(

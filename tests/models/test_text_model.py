@@ -139,7 +139,7 @@ def test_progress_counts_distinct_texts(monkeypatch, calls):
     ("texts", "error", "words"),
     [
         ("text", ShapeError, "must be a list"),
-        ([], ShapeError, "no texts"),
+        ([], ShapeError, "No texts for encoder 'py:counted:encode'"),
         (["", " "], ShapeError, "All 2 texts"),
         (["a", 3], ValueRangeError, "Text 1 .* is int"),
         (["a", "\ud800"], ValueRangeError, "lone surrogate"),
@@ -181,7 +181,7 @@ def test_a_model_shows_its_spec(calls):
 
 
 def test_lexical_models_are_told_apart():
-    with pytest.raises(UsageError, match="fitted to the documents"):
+    with pytest.raises(UsageError, match="'bm25' is lexical and has no vectors"):
         text_model("bm25")
 
 

@@ -151,7 +151,7 @@ def test_settings_of_tokens_and_of_weights(tokens, sparse):
     assert values.shape[1] == 4
     assert np.allclose(np.linalg.norm(values, axis=1), 1, atol=1e-6)
     for settings in ({"dimensions": 4}, {"normalize": True}):
-        with pytest.raises(UsageError, match="its vectors are sparse"):
+        with pytest.raises(UsageError, match="its sparse vectors are normalised"):
             text_model(f"st:{sparse}", settings=EncoderSettings(**settings), ragged=True)
 
 

@@ -127,7 +127,7 @@ def test_packages_of_single_languages_by_choice(package, text, words):
     ("settings", "words"),
     [
         ({"tokenizer": "jeiba"}, "Unknown tokenizer 'jeiba'. Did you mean jieba"),
-        ({"tokenizer": "jieba", "pattern": r"\w+"}, "not both"),
+        ({"tokenizer": "jieba", "pattern": r"\w+"}, "pattern and tokenizer exclude each other"),
         ({"pattern": "("}, "not a regular expression"),
         ({"pattern": "(a)"}, "must not have groups"),
         ({"stopwords": "xx"}, r"Languages: da \(danish\), de"),

@@ -103,9 +103,9 @@ def test_histories_and_users_of_samples():
     )
     assert [one.name for one in found][-1] == "user-markov-2"
     assert found[-1].rank.tolist() == [1, 1]
-    with pytest.raises(UsageError, match="previous or history"):
+    with pytest.raises(UsageError, match="previous and history exclude each other:"):
         evaluate_baselines(train, ["a"], measures="RR", previous=["a"], history=[["a"]])
-    with pytest.raises(UsageError, match="have no users"):
+    with pytest.raises(UsageError, match="The training labels lack users"):
         evaluate_baselines(train, ["a"], measures="RR", sample_users=["x"])
     with pytest.raises(MismatchError, match="users has 1"):
         Training.of([0, 1], n_classes=2, users=["x", "y"]).user_majority(["x"], targets=[0, 1])
@@ -146,10 +146,14 @@ def test_labels_of_text_with_gaps():
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: Training.of([], n_classes=3), UsageError, "empty"),
+        (lambda: Training.of([], n_classes=3), UsageError, "No training labels"),
         (lambda: Training.of([0, 3], n_classes=3), ValueRangeError, "row 1 is 3"),
         (lambda: Training.of([0, 1], n_classes=3, users=["a"]), MismatchError, "users has 1"),
-        (lambda: Training.of([0], n_classes=2).majority([2]), ValueRangeError, "row 0 is 2"),
+        (
+            lambda: Training.of([0], n_classes=2).majority([2]),
+            ValueRangeError,
+            "targets, row 0: 2 is not −1 to 1",
+        ),
         (lambda: Training.of([0], n_classes=2).majority([0.5]), ValueRangeError, "float64"),
         (
             lambda: Training.of([0], n_classes=2).last([0], targets=[0, 1]),

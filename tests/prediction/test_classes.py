@@ -67,7 +67,7 @@ def test_without_pairs_nothing_is_defined():
 
 def test_what_does_not_fit_together_is_refused():
     words, numbers = Confusion.count(["a"], ["b"]), Confusion.count([1], [2])
-    with pytest.raises(MismatchError, match="text classes and some have integers"):
+    with pytest.raises(MismatchError, match="Some parts have text classes, others integers"):
         Confusion.merge(words, words, numbers)
     with pytest.raises(UsageError, match="at least one"):
         Confusion.merge()

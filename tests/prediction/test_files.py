@@ -26,7 +26,7 @@ def test_npy_is_read_as_needed_and_needs_targets(tmp_path):
 
 def test_npy_of_integers_is_ambiguous(tmp_path):
     np.save(tmp_path / "x.npy", np.array([[1, 2], [3, 4]]))
-    with pytest.raises(ValueRangeError, match="scores or candidates"):
+    with pytest.raises(ValueRangeError, match=r"x\.npy holds int64: scores or class numbers"):
         read_prediction_file(tmp_path / "x.npy", targets=[1, 2])
     read = read_prediction_file(tmp_path / "x.npy", targets=[1, 2], candidates=("top",))
     assert read.candidates["top"].tolist() == [[1, 2], [3, 4]]
@@ -44,8 +44,8 @@ def test_npz_under_the_usual_names(tmp_path, name, target):
 @pytest.mark.parametrize(
     ("arrays", "error", "words"),
     [
-        ({"scores": LOGITS}, FormatError, "no targets"),
-        ({"targets": TARGETS}, FormatError, "no scores"),
+        ({"scores": LOGITS}, FormatError, "lacks targets"),
+        ({"targets": TARGETS}, FormatError, r"x\.npz lacks scores"),
         ({"scores": LOGITS, "logits": LOGITS, "targets": TARGETS}, MismatchError, "Keep one"),
         ({"scores": LOGITS, "targets": TARGETS, "label": TARGETS}, MismatchError, "Keep one"),
         ({"scores": LOGITS, "targets": TARGETS, "query_id": TARGETS}, FormatError, "query_ids"),
@@ -106,9 +106,9 @@ def test_parquet_rows_of_different_lengths_are_named(tmp_path):
     [
         ("id,target,top\ns1,7\n", "line 2: expected 3 columns, found 2"),
         ("id,target,top\n", "a header and no lines"),
-        ("id,id,top\na,b,c\n", "same name"),
-        ("id,target,best\ns1,7,8\n", "no candidates"),
-        ("id,goal,top\ns1,7,8\n", "no targets"),
+        ("id,id,top\na,b,c\n", r"x\.csv: two columns share a name"),
+        ("id,target,best\ns1,7,8\n", r"x\.csv lacks candidates"),
+        ("id,goal,top\ns1,7,8\n", "lacks targets"),
         ('id,target,top\ns1,7,"8\n', "line 2"),
     ],
 )
@@ -123,9 +123,9 @@ def test_labels_from_arrays_and_columns(tmp_path):
     (tmp_path / "x.csv").write_text(TABLE)
     assert read_labels(str(tmp_path / "y.npy")) == TARGETS.tolist()
     assert read_labels(f"{tmp_path / 'x.csv'}:user") == ["a", "b"]
-    with pytest.raises(FormatError, match="no such column"):
+    with pytest.raises(FormatError, match=r"x\.csv lacks this column"):
         read_labels(f"{tmp_path / 'x.csv'}:nobody")
-    with pytest.raises(FormatError, match="labels are read from"):
+    with pytest.raises(FormatError, match=r"x\.xlsx: unknown type"):
         read_labels(str(tmp_path / "x.xlsx"))
 
 

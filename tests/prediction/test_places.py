@@ -63,7 +63,7 @@ def test_the_interval_of_a_median_holds_its_level():
 @pytest.mark.parametrize(
     ("places", "error", "words"),
     [
-        ({"a": (0, 0)}, MismatchError, "they lack 'b'"),
+        ({"a": (0, 0)}, MismatchError, "Missing: 'b'"),
         ({"a": (0, 0), "b": (91, 0)}, ValueRangeError, "'b'"),
         ({"a": (0, 0), "b": (math.nan, 0)}, ValueRangeError, "'b'"),
         ({"a": (0, 0), "b": "xy"}, ValueRangeError, "'b'"),

@@ -70,7 +70,7 @@ def test_the_documents_own_json_is_in_percent(tmp_path):
     )
     assert results.signature.startswith("imported|unit:percent|f1_unit:percent|")
     assert results.remarks == (
-        f"1 of 1 files do not state the number of samples (first: {tmp_path / 'mhsa.json'})",
+        f"1 of 1 files lack the number of samples (first: {tmp_path / 'mhsa.json'})",
     )
 
 
@@ -105,11 +105,14 @@ def test_files_of_sums_need_no_unit(tmp_path):
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        ({**GOOD, "f1": 21.2, "correct@1": 20}, "Success@1 is 0.3 as stated and 0.2 by its counts"),
+        (
+            {**GOOD, "f1": 21.2, "correct@1": 20},
+            "Success@1 is 0.3 in the file, but 0.2 by its counts",
+        ),
         ({"acc@1": 50, "acc@5": 40}, "Success@1 (0.5000) is above Success@5"),
-        ({"acc@1": 50, "mrr": 40}, "RR is 0.4000, and with these accuracies no ranking"),
-        ({"ndcg": 70, "acc@10": 40, "acc@1": 10}, "less than 0.1867 or more than 0.2893"),
-        ({"acc@1": 50, "f1": 90}, "less than 0.3333 or more than 0.6667"),
+        ({"acc@1": 50, "mrr": 40}, "RR is 0.4000, but these accuracies imply"),
+        ({"ndcg": 70, "acc@10": 40, "acc@1": 10}, "imply 0.1867 to 0.2893"),
+        ({"acc@1": 50, "f1": 90}, "imply 0.3333 to 0.6667"),
     ],
 )
 def test_contradictions_are_reported(tmp_path, data, words):
@@ -120,7 +123,7 @@ def test_contradictions_are_reported(tmp_path, data, words):
 @pytest.mark.parametrize(
     ("data", "error", "words"),
     [
-        ({"correct@1": 11, "total": 10}, ValueRangeError, "11 of 10 for Success@1 is impossible"),
+        ({"correct@1": 11, "total": 10}, ValueRangeError, r"a\.json: Success@1 is 11 of 10"),
         ({"correct@1": 0, "total": 0}, ValueRangeError, "total is 0"),
         ({"acc@1": -0.1}, ValueRangeError, "acc@1 is -0.1, which is not a valid percentage"),
         ({"acc@1": 101}, ValueRangeError, "acc@1 is 101, which is not a valid percentage"),
@@ -131,7 +134,7 @@ def test_contradictions_are_reported(tmp_path, data, words):
         ('{"acc@1": ', FormatError, "a.json"),
         ('{"acc@1": NaN}', FormatError, "a.json"),
         *(
-            (f'{{"acc@1": 20, "total": {number}}}', FormatError, "beyond")
+            (f'{{"acc@1": 20, "total": {number}}}', FormatError, r"beyond the range|exceeds 10\^15")
             for number in ("1e999", "1" + "0" * 400, "-1" + "0" * 400, "1" + "0" * 30)
         ),
     ],
@@ -192,7 +195,9 @@ def test_results_of_other_samples_are_refused(tmp_path, key):
     values = {"total": (3502, 3334), "dataset": ("geolife", "diy"), "split": ("test", "val")}[key]
     first, second = ({**RATES_ONLY, key: value} for value in values)
     files = write(tmp_path, a=first, b=second)
-    with pytest.raises(MismatchError, match=f"{values[0]} and {values[1]}. Only results of the"):
+    with pytest.raises(
+        MismatchError, match=f"{values[0]} and {values[1]}. Use results on the same"
+    ):
         import_results(files)
     with pytest.raises(MismatchError, match="same samples"):
         import_results({"m": list(files.values())})
@@ -201,7 +206,7 @@ def test_results_of_other_samples_are_refused(tmp_path, key):
 def test_unknown_numbers_of_samples_are_counted(tmp_path):
     files = write(tmp_path, a={**RATES_ONLY, "total": 3502}, b=RATES_ONLY)
     results = import_results(files)
-    assert "1 of 2 files do not state the number of samples" in results.remarks[0]
+    assert "1 of 2 files lack the number of samples" in results.remarks[0]
     assert results.seeds().data == ""
 
 
@@ -228,7 +233,7 @@ def test_all_pairs_are_compared_by_welchs_test(tmp_path):
 def test_models_are_compared_with_a_baseline(tmp_path):
     results = import_results(three_models(tmp_path), baseline="b")
     assert [(row.a, row.b) for row in results.seeds().welch] == [("a", "b"), ("single", "b")]
-    with pytest.raises(UsageError, match=r"'singel' is not one of .* Did you mean single"):
+    with pytest.raises(UsageError, match=r"Did you mean single\?"):
         import_results(three_models(tmp_path), baseline="singel")
 
 

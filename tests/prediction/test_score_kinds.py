@@ -131,7 +131,7 @@ def unclear_inputs():
 @pytest.mark.parametrize("name", unclear_inputs())
 def test_what_is_neither_is_refused_unless_it_is_stated(name):
     scores, targets = unclear_inputs()[name], np.arange(400) % CLASSES
-    with pytest.raises(UsageError, match=r"Cannot tell whether the scores .* State it with"):
+    with pytest.raises(UsageError, match="Cannot tell whether the scores of this"):
         evaluate_confidence(scores, targets)
     found = evaluate_confidence(scores, targets, kind="logits")
     expected = ece_by_definition(softmax(scores), targets)
@@ -190,7 +190,7 @@ def test_a_true_class_without_probability_makes_the_loss_infinite():
 def test_logits_that_look_like_probabilities_are_remarked():
     logits, targets = simulated(50)
     (remark,) = evaluate_confidence(softmax(logits), targets, kind="logits").remarks
-    assert "taken as logits, as stated" in remark
+    assert "probabilities, but was read as logits as requested" in remark
 
 
 def test_unknown_kinds_and_mixed_batches_are_refused():
@@ -198,7 +198,7 @@ def test_unknown_kinds_and_mixed_batches_are_refused():
     with pytest.raises(UsageError, match="found 'odds'"):
         evaluate_confidence(logits, targets, kind="odds")
     parts = [Confidence.of(logits, targets), Confidence.of(softmax(logits), targets)]
-    with pytest.raises(MismatchError, match="read as logits and some as probabilities"):
+    with pytest.raises(MismatchError, match="scores: logits and some as probabilities"):
         Confidence.merge(parts)
 
 
@@ -248,7 +248,7 @@ def test_batches_of_parquet_are_decided_together(assay, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--scores", "logits"], "--scores has no effect without --confidence"),
+        (["--scores", "logits"], "--scores requires --confidence"),
         (["--scores", "similarities", "--reliability", "r.svg"], "needs probabilities or logits"),
     ],
 )

@@ -57,7 +57,7 @@ def test_means_alone():
     report = compare_seed_means({"a": {"RR": [0.4, 0.5, 0.45]}, "b": {"RR": [0.4, 0.5, 0.45]}})
     assert report.welch[0].test.p == 1
     assert report.paired is None
-    assert "Only means are known" in report.advice
+    assert "Result files hold means only" in report.advice
 
 
 def test_seeds_of_other_samples_are_refused():

@@ -162,7 +162,7 @@ def test_what_may_be_a_file_and_a_run_is_asked_about(assay, demo):
         ((9,), 2, "Unknown run '9'"),
         ((5,), 2, "Run 5 ('broken') is failed"),
         ((6,), 2, "Run 6 ('bare') has no per-query values"),
-        (("run:odd",), 2, "identified by its number"),
+        (("run:odd",), 2, "is not a run"),
         ((1, "dense.run"), 2, "files need judgments"),
         (
             ("dense.run", "-r", "qrels.txt", "--store", "assay.db"),

@@ -272,7 +272,7 @@ def test_scores_of_batches_have_no_bounds() -> None:
     ]
     merged = Scores.merge(*parts)
     assert "bounds" not in merged.to_dict()
-    with pytest.raises(UsageError, match="Bounds need the ranking"):
+    with pytest.raises(UsageError, match="Bounds need rankings"):
         merged.bounds()
     with pytest.raises(UsageError, match="unjudged='bounds'"):
         evaluate(run, qrels, "P@3").bounds()

@@ -101,7 +101,7 @@ def test_equal_runs_are_equal_however_they_tie(tmp_path: Path) -> None:
     path = tmp_path / "a.run"
     path.write_text("".join(f"q{q} Q0 d{d} 1 0.5 x\n" for q in range(9) for d in range(300)))
     result = assay.diff(str(path), str(path), k=(10, 1000))
-    assert result.verdict.startswith("Nothing changed")
+    assert result.verdict.startswith("No change: ")
     assert all((result.values[name] == 1).all() for name in list(result.values)[:3])
     assert result.moved == ()
 
@@ -142,7 +142,7 @@ def test_judgments_tell_whether_it_helped_and_what_is_not_judged() -> None:
     pair = result.comparison.pairs[0]
     assert (pair.a, pair.b, pair.difference) == ("new", "old", 0.5)
     assert result.unjudged == (29, 29)  # u, and v: w is below the cut, q29 is not judged
-    assert "different pools" in result.remarks[-1]
+    assert "unjudged documents in the top 3 of one" in result.remarks[-1]
     same = assay.diff(old, old, k=3, qrels=qrels, measures="RR")
     assert same.unjudged == (0, 0)
     assert not any("pools" in remark for remark in same.remarks)
@@ -165,7 +165,13 @@ def test_unjudged_documents_are_those_of_a_brute_force() -> None:
     [
         ({}, {"q": ["a"]}, {}, AssayError, "holds no queries"),
         ({"q": ["a"]}, {"q": ["a"]}, {"k": 0}, AssayError, "k"),
-        ({"q": ["a"]}, {"q": ["a"]}, {"k": ()}, UsageError, "at least one"),
+        (
+            {"q": ["a"]},
+            {"q": ["a"]},
+            {"k": ()},
+            UsageError,
+            "A diff needs a cutoff k and two names",
+        ),
         ({"q": ["a"]}, {"q": ["a"]}, {"p": 1.0}, UsageError, "RBO's p"),
         ({"q": ["a"]}, {"q": ["a"]}, {"depth": float("nan")}, AssayError, "depth"),
         ({"q": ["a"]}, {"q": ["a"]}, {"slices": {"x": "y"}}, UsageError, "No query has a slice"),
@@ -372,7 +378,7 @@ def test_stored_runs_are_taken_as_files_are(assay: Any, tmp_path: Path, monkeypa
     data = json.loads(assay("diff", "run:1", "run:2", "-k", 2, "--json").out)
     assert data["means"]["all"]["Overlap@2"]["mean"] == 0.5
     assert data["moved"][0]["appeared"] == ["c"]
-    limit = "is stored to rank 2: what is below is not compared"
+    limit = "is stored to rank 2: lower ranks are not compared"
     assert data["remarks"] == [f"run:1 {limit}", f"run:2 {limit}"]
     assert "holds no documents" in assay("diff", "run:1", "run:3").err
     Path("assay.db").rename("other.db")

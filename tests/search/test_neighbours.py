@@ -79,12 +79,14 @@ def test_a_cut_through_ties_is_refused_unless_order_counts():
     b = Ranking.from_scores([[4, 3, 2, 1]])
     assert overlap(a, b, k=2).tolist() == [1.0]
     for call in (lambda: overlap(a, b, k=2, ties="expected"), lambda: kendall(a, b)):
-        with pytest.raises(UsageError, match="first ranking is cut through tied documents"):
+        with pytest.raises(
+            UsageError, match=r"The first ranking cuts through tied documents, e\.g"
+        ):
             call()
     for which in ("p", "q"):
         rows = [[4, 3, 2, 1], [1, 1, 1, 0]][:: 1 if which == "q" else -1]
         cut = Ranking.from_scores(rows, query_ids=["p", "q"]).first(2)
-        with pytest.raises(UsageError, match=f"second ranking is cut .* for query '{which}'"):
+        with pytest.raises(UsageError, match=f"second ranking cuts .* for query '{which}'"):
             spearman(Ranking.from_scores(rows, query_ids=["p", "q"]), cut)
 
 
@@ -171,9 +173,9 @@ def test_queries_and_documents_are_matched_by_id():
     want = stats.kendalltau([1, 2, 3, 4], [3, 2, 1, 4]).statistic
     assert kendall(a, b)[0] == pytest.approx(want)
     one = Ranking.from_scores([[1, 2, 3]], query_ids=["p"], doc_ids=["x", "y", "z"])
-    with pytest.raises(MismatchError, match="are of 2 and 1 queries; the second lacks 'q'"):
+    with pytest.raises(MismatchError, match="the second lacks 'q'"):
         overlap(a, one, k=1)
-    with pytest.raises(MismatchError, match=r"are of 1 and 2 queries\. Rank"):
+    with pytest.raises(MismatchError, match="The rankings have 1 and 2 queries"):
         overlap(one, a, k=1)
     many = Ranking.from_scores([[1.0]] * 7, query_ids=[*"abcdefg"])
     with pytest.raises(MismatchError, match=r"lacks 'a', 'b', 'c', 'd', 'e', … \(7 in all\)"):
@@ -213,7 +215,7 @@ def test_wrong_arguments_are_named():
         lambda: rbo(a, a, ties="best"),
         lambda: kendall(a, [[1, 2]]),
     ):
-        with pytest.raises(AssayError, match="found"):
+        with pytest.raises(AssayError, match=r"found|RBO has no ties"):
             call()
 
 

@@ -264,7 +264,7 @@ def test_edited_csv_is_refused(exported: Path, column: str, value: str) -> None:
     _write_csv(exported / "edited.csv", header, rows)
     with (
         assay.store.open(exported / "new.db") as store,
-        pytest.raises(FormatError, match=r"digest|every measure needs"),
+        pytest.raises(FormatError, match=r"digest|measures differ in length"),
     ):
         store.load(exported / "edited.csv")
 
@@ -326,7 +326,7 @@ def test_a_damaged_run_is_not_exported(tmp_path: Path) -> None:
         fill(store)
         with without_guards(store) as connection:
             connection.execute(text("UPDATE aggregates SET low = 0"))
-        with pytest.raises(StorageError, match=r"Run 1 \('whole'\).*does not match its digest"):
+        with pytest.raises(StorageError, match=r"Run 1 \('whole'\): digest mismatch"):
             store.export(tmp_path / "s.json")
     assert not (tmp_path / "s.json").exists()
 
@@ -373,11 +373,11 @@ def test_check_names_damages(tmp_path: Path, assay: Any) -> None:
     found = assay("runs", "check", "--store", place, "--json")
     data = json.loads(found.out)
     assert found.code == 1
-    assert "does not match its digest" in data["damages"][0]
+    assert "Run 1 ('whole'): digest mismatch" in data["damages"][0]
     assert (
         "value of nDCG@10 micro is 0.75, but the values of its queries give" in data["damages"][1]
     )
-    assert "Run 2: Where an integer should be, the store has 'many'" in data["damages"][-1]
+    assert "Run 2: Expected an integer, but the store holds 'many':" in data["damages"][-1]
     assert assay("runs", "check", "3", "--store", place).code == 0
     assert assay("runs", "check", "99", "--store", place).code == 2
     listed = assay("runs", "list", "--store", place)

@@ -120,7 +120,7 @@ def test_lost_aggregates_are_a_damage(tmp_path):
                 text("DELETE FROM aggregates WHERE measure = :one"), {"one": run.measures[0]}
             )
         changed, lost = store.damages()
-        assert "does not match its digest" in changed
+        assert "Run 1 ('a'): digest mismatch" in changed
         assert f"no aggregate of {run.measures[0]}" in lost
 
 

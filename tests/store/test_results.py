@@ -180,5 +180,5 @@ def test_rows_that_changed_places_are_noticed(tmp_path):
                     text("UPDATE shown SET query_key = :n WHERE query_key = :o"),
                     {"n": new, "o": old},
                 )
-        with pytest.raises(StorageError, match="are stored under another"):
+        with pytest.raises(StorageError, match="The results of query 'b' are damaged"):
             run.results("a")

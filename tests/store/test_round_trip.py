@@ -222,7 +222,7 @@ def test_a_table_with_a_hole_is_refused(tmp_path):
         store.export(file)
         lines = file.read_text().splitlines(keepends=True)
         file.write_text("".join(lines[:-1]))
-        with pytest.raises(FormatError, match="one value for each query"):
+        with pytest.raises(FormatError, match="Give one value per query"):
             store.load(file)
 
 

@@ -100,7 +100,7 @@ def test_old_runs_say_since_when_their_digest_vouches(tmp_path: Path, assay: Any
 def test_an_empty_schema_table_is_named(place: str, assay: Any) -> None:
     with _open(place) as store, store.database.writing() as connection:
         connection.execute(text("DELETE FROM assay_schema"))
-    with pytest.raises(StorageError, match="does not say which schema the store has"):
+    with pytest.raises(StorageError, match="lacks the schema version: the store is damaged"):
         _open(place)
     answer = assay("runs", "list", "--store", place)
     assert (answer.code, "Restore a backup" in answer.err) == (5, True)
@@ -184,7 +184,7 @@ def test_a_read_only_folder_of_somebody_else(open_folder: Path, tmp_path: Path) 
     assert (listed[0], checked[:2]) == (0, (0, "checked: 1, damages: 0, unsigned: 0\n"))
     for code, _, errors in refused:
         assert code == 5
-        assert "the file and its folder must be writable" in errors
+        assert "Make the file and its folder writable to save runs" in errors
     assert [one.name for one in open_folder.iterdir()] == ["s.db"]
     assert file.read_bytes() == before
 

@@ -9,7 +9,16 @@ from rich.console import Console
 
 from assay.cli import terminal
 from assay.core.text import printable
-from assay.tables.table import Cell, Table, Words, as_csv, as_markdown, as_text
+from assay.tables.table import (
+    Cell,
+    Table,
+    Words,
+    as_csv,
+    as_latex,
+    as_markdown,
+    as_text,
+    table_of,
+)
 
 TABLE = Table(
     ("run", "AP", "num"),
@@ -90,3 +99,10 @@ def test_a_wide_table_goes_on_below_itself(monkeypatch, width):
     assert all(f"{k / 31:.4f}" in shown for k in range(1, 31))
     assert all(len(line) <= width for line in lines if "s" * 50 not in line)
     console.file.close()
+
+
+def test_a_range_keeps_its_dash_in_latex() -> None:
+    table = table_of(("model", "95 % CI"), [("a", Cell("39.6–52.2", "figure"))])
+    assert r"a & 39.6--52.2 \\" in as_latex(table)
+    signed = table_of(("a", "b"), [("x", Cell("-0.5", "figure"))])
+    assert r"x & $-$0.5 \\" in as_latex(signed)

@@ -44,7 +44,7 @@ def test_text(table, capsys) -> None:
         neighbours == "No significant difference between 1 of 2 pairs of neighbours in the ranking"
     )
     assert "Borda rank" in shown
-    assert "about these tasks" in shown
+    assert "within tasks: results hold for these tasks" in shown
 
 
 def test_json_and_csv(table, capsys) -> None:
@@ -79,7 +79,7 @@ def test_folders_of_mteb(tmp_path, capsys) -> None:
     assert data["means_only"] is True
     assert data["pairs"][0]["winner"] == "org/a"
     assert main(["tasks", str(tmp_path), "--units", "queries"]) == 2
-    assert "Only the means of tasks are known" in capsys.readouterr().err
+    assert "Only task means are known" in capsys.readouterr().err
 
 
 def test_stored_runs(tmp_path, capsys) -> None:
@@ -103,8 +103,8 @@ def test_stored_runs(tmp_path, capsys) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["{table}", "--store", "x.db"], 2, "--store is for stored runs"),
-        (["{table}", "--tag", "x"], 2, "--tag is for stored runs"),
+        (["{table}", "--store", "x.db"], 2, "--store requires stored runs, but files are named"),
+        (["{table}", "--tag", "x"], 2, "--tag requires stored runs, but files are named"),
         (["{table}", "--only", "SciFac"], 2, "Did you mean SciFact?"),
         (["{table}", "--units", "systems"], 2, "'systems' is not one of"),
         (["{table}.absent.csv"], 5, "absent"),
@@ -132,4 +132,4 @@ def test_nothing_is_named(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ASSAY_STORE", raising=False)
     assert main(["tasks"]) == 2
-    assert "Name a table, or a folder of results of mteb" in capsys.readouterr().err
+    assert "Name a table or a folder of mteb results" in capsys.readouterr().err

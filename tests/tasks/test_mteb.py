@@ -88,8 +88,8 @@ def test_another_split_where_there_is_no_test(tmp_path) -> None:
     put(tmp_path, "org/b", "NQ", entry(0.5), split="dev")
     found, remarks = cells(tmp_path)
     assert found == {("org/a", "TNews"): 0.4, ("org/a", "NQ"): 0.5}
-    assert "read from the split 'validation', the only one there: 'TNews'" in remarks
-    assert "lack the split, and so the task: 'org/b on NQ'" in remarks
+    assert "read from the split 'validation', the only one: 'TNews'" in remarks
+    assert "omitted for lacking the split: 'org/b on NQ'" in remarks
     put(tmp_path, "org/b", "TNews", entry(0.4), split="dev")
     with pytest.raises(MismatchError, match="different splits: dev, validation"):
         cells(tmp_path)
@@ -102,9 +102,9 @@ def test_revisions(tmp_path) -> None:
     put(tmp_path, "org/a", "NQ", entry(0.7), revision="def", version="1.18.0")
     found, remarks = cells(tmp_path)
     assert found == {("org/a", "NQ"): 0.7}
-    assert "of several revisions that of the latest mteb was read: 'org/a on NQ'" in remarks
+    assert "several revisions; the one of the latest mteb was read: 'org/a on NQ'" in remarks
     put(tmp_path, "org/a", "NQ", entry(0.8), revision="abc", version="1.18.0")
-    with pytest.raises(MismatchError, match=r"two results on NQ.*Give the folder of one"):
+    with pytest.raises(MismatchError, match=r"two results on NQ.*Pass the folder of one"):
         cells(tmp_path)
     assert cells(tmp_path / "org__a" / "abc")[0] == {("org/a", "NQ"): 0.8}
 
@@ -127,7 +127,7 @@ def test_other_files_are_left_out(tmp_path) -> None:
     (inside / "NQ.json").write_text("not read")
     found, remarks = cells(tmp_path)
     assert list(found) == [("org/a", "NQ")]
-    assert len([remark for remark in remarks if remark.startswith("left out")]) == 2
+    assert len([remark for remark in remarks if remark.startswith("omitted")]) == 2
     assert cells(tmp_path, only=["NQ"])[1] == ()
 
 
@@ -136,8 +136,8 @@ def test_other_files_are_left_out(tmp_path) -> None:
     [
         ("{", "not JSON"),
         ('{"task_name": 3, "scores": {"test": []}}', "task_name is 3"),
-        ('{"task_name": "NQ", "scores": {}}', "unknown split 'test'; there are: none"),
-        ('{"task_name": "NQ", "scores": {"dev": [], "train": []}}', "there are: 'dev', 'train'"),
+        ('{"task_name": "NQ", "scores": {}}', r"NQ\.json: unknown split 'test'"),
+        ('{"task_name": "NQ", "scores": {"dev": [], "train": []}}', "Known: 'dev', 'train'"),
         ('{"task_name": "NQ", "scores": {"test": []}}', "expected a list of subsets"),
         ('{"task_name": "NQ", "scores": {"test": [3]}}', "number 1: expected hf_subset"),
         (
@@ -158,10 +158,10 @@ def test_broken_files_are_named(text, words, tmp_path) -> None:
 
 
 def test_folders_without_results(tmp_path) -> None:
-    with pytest.raises(FormatError, match="no results of mteb there"):
+    with pytest.raises(FormatError, match="test_folders_without_results0: no results of mteb"):
         compare_tasks(tmp_path)
     put(tmp_path, "org/a", "NQ", entry(0.5))
-    with pytest.raises(UsageError, match="not both"):
+    with pytest.raises(UsageError, match="Tables and folders of mteb results are mixed"):
         compare_tasks([tmp_path, tmp_path / "values.csv"])
 
 
@@ -172,6 +172,6 @@ def test_only_tasks_are_resampled(tmp_path) -> None:
     found = compare_tasks(tmp_path, resamples=300)
     assert found.units == "tasks"
     assert found.pairs[0].winner == "org/a"
-    assert "only the means of tasks are known" in repr(found)
-    with pytest.raises(UsageError, match="queries cannot be resampled"):
+    assert "only task means are known, so tasks were" in repr(found)
+    with pytest.raises(UsageError, match="Pass values per query, or units='tasks'"):
         compare_tasks(tmp_path, units="queries")

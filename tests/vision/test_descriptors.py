@@ -164,12 +164,12 @@ def test_keypoints_at_the_rim_fail_and_are_named(image):
         described = describe(image, keypoints, name)
         assert described.keypoints.ids.to_list() == ["b"]
         assert described.failed.to_list() == ["a", "c"]
-    with pytest.raises(InputError, match="ORB described none of the 1 keypoints"):
+    with pytest.raises(InputError, match="ORB described none of 1 keypoints"):
         describe(image, keypoints.take([0]), "ORB")
 
 
 def test_no_keypoints(image):
-    with pytest.raises(InputError, match="no keypoints for SIFT"):
+    with pytest.raises(InputError, match="No keypoints for SIFT"):
         describe(image, Keypoints.of([], size=1), "SIFT")
 
 
@@ -227,7 +227,7 @@ def test_keypoints_outside_the_image_have_failed(image, name):
     keypoints = Keypoints.of([[-1.0, 5.0], [300.0, 200.0], [1e300, 9.0]], list("abc"), size=14)
     described = describe(image, keypoints, name)
     assert described.failed.to_list() == ["a", "c"]
-    with pytest.raises(InputError, match="described none of the 2"):
+    with pytest.raises(InputError, match="described none of 2 keypoints"):
         describe(image, keypoints.take([0, 2]), name)
 
 
@@ -362,12 +362,16 @@ def test_learned_descriptors_of_other_keypoints_are_refused(tmp_path):
         ({"vectors": np.ones((5, 3)), "codes": np.ones((5, 3), np.uint8)}, FormatError, "either"),
         ({"ids": np.arange(5)}, FormatError, "either"),
         ({"codes": np.ones((5, 3))}, FormatError, "uint8"),
-        ({"vectors": np.ones((5, 3)), "ids": np.arange(5)}, InputError, "none of the 5 keypoints"),
+        (
+            {"vectors": np.ones((5, 3)), "ids": np.arange(5)},
+            InputError,
+            r"d\.npz described none of 5 keypoints",
+        ),
         ({"vectors": np.ones((5, 3)), "ids": np.array(list("abcd"))}, MismatchError, "same length"),
         ({"vectors": np.ones((5, 3)), "ids": np.array(list("aabcd"))}, InputError, "twice"),
         ({"vectors": np.full((5, 3), np.nan)}, ValueRangeError, r"keypoint 'a' \(row 0\)"),
         ({"vectors": np.full((5, 3), 1e300)}, ValueRangeError, "beyond float32"),
-        ({"vectors": np.zeros((5, 3))}, InputError, "described none of the 5"),
+        ({"vectors": np.zeros((5, 3))}, InputError, r"d\.npz described none of 5 keypoints"),
         ({"vectors": np.array([["x"]])}, ShapeError, "rows of numbers"),
     ],
 )

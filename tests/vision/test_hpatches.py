@@ -297,7 +297,7 @@ def test_task_files_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     path.write_text("s,idx\ni_dome,9\n")
     with pytest.raises(MismatchError, match="'i_dome' has only 9"):
         _evaluate(files, tmp_path)
-    with pytest.raises(UsageError, match="belong to a split"):
+    with pytest.raises(UsageError, match="Task files need a split, such as a"):
         evaluate_patches(_scenes(files), tasks=tmp_path)
 
 

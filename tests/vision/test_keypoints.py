@@ -281,7 +281,7 @@ def test_npz_files_that_hold_no_keypoints(tmp_path):
     np.savez(path, ids=np.arange(2), xy=np.ones((2, 2)))
     with pytest.raises(FormatError, match="lacks size"):
         read_keypoints(path)
-    with pytest.raises(UsageError, match=r"\.csv and \.npz"):
+    with pytest.raises(UsageError, match=r"Use \.csv or \.npz"):
         read_keypoints(tmp_path / "k.txt")
 
 

@@ -391,5 +391,5 @@ def test_a_pair_that_fails_is_listed_and_the_others_count(tmp_path: Path) -> Non
 def test_pairs_and_matchers_that_are_not_there_are_refused() -> None:
     with pytest.raises(UsageError, match="no image 9"):
         match_images(_experiment(evaluation={"pairs": [9]}), scenes=small_scenes())
-    with pytest.raises(UsageError, match="at least one matcher"):
+    with pytest.raises(UsageError, match="Matching needs a matcher and a scene"):
         match_images(_experiment(), matchers=(), scenes=small_scenes())

@@ -130,7 +130,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     from assay.vision import descriptors
 
     how = PatchOptions(side=8, channels=1)
-    with pytest.raises(FormatError, match="one row of floats for each"):
+    with pytest.raises(FormatError, match="Return one row of floats each"):
         descriptors.run_network(flat, patches, how)
     with pytest.raises(InputError, match="failing failed: ZeroDivisionError"):
         descriptors.run_network(failing, patches, how)

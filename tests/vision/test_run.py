@@ -305,7 +305,7 @@ def test_projected_keypoints_are_their_own_matches() -> None:
 def test_descriptors_with_keypoints_of_their_own_are_not_compared() -> None:
     own = {"name": "SIFT", "type": "SIFT", "keypoints": {"detector": "sift", "border": 20}}
     found = _run(descriptors=["ORB", own]).headline
-    with pytest.raises(InputError, match="of different queries"):
+    with pytest.raises(InputError, match="results have different queries: 'ORB' has"):
         compare_descriptors(found)
     assert compare_descriptors(found, force=True).n_queries == 3
 
@@ -420,7 +420,7 @@ def test_toml_and_yaml_say_the_same(tmp_path: Path) -> None:
             "{tau: three}",
             r"evaluation: tau, number 1: expected a number, found 'three'",
         ),
-        ("evaluation", "{tau: [3, -1]}", r"evaluation: tau must be a number of pixels ≥ 0"),
+        ("evaluation", "{tau: [3, -1]}", r"e\.yaml: evaluation: tau is -1\.0"),
         ("evaluation", "{ties: lucky}", r"ties: 'lucky' is not one of order, .*, midrank-up"),
         ("evaluation", "{matching: 1}", r"matching: expected a boolean, found 1"),
         ("evaluation", "{pairs: [1]}", r"pairs are numbers of images from 2 on, found 1"),
@@ -428,7 +428,7 @@ def test_toml_and_yaml_say_the_same(tmp_path: Path) -> None:
         ("keypoints", "{strongest: 2.5}", r"keypoints: strongest: expected a whole number"),
         ("keypoints", "[1]", r"keypoints: expected a table, found \[1\]"),
         ("descriptors", "[SIFT, SIFT]", r"Two descriptors are called 'SIFT'"),
-        ("descriptors", "[]", r"needs at least one descriptor"),
+        ("descriptors", "[]", "Add at least one"),
         ("descriptors", "[{name: x}]", r"descriptors, number 1: the key 'type' is missing"),
         ("descriptors", "", r"the key 'descriptors' is missing"),
         ("dataset", "{path: !!python/object:os.system x}", r"is not YAML"),

@@ -86,11 +86,13 @@ def make_doc_of(rule: DocOf) -> Callable[[str], str] | None:
     try:
         pattern = re.compile(rule)
     except re.error as error:
-        raise UsageError(f"doc_of {rule!r:.80} is not a regular expression: {error}.") from None
+        raise UsageError(
+            f"doc_of {rule!r:.80} is no regular expression: {error}. Fix it."
+        ) from None
     if pattern.groups != 1:
         raise UsageError(
-            f"doc_of {rule!r:.80} has {pattern.groups} groups. Put the document's id into one, "
-            "as in '(.+)#[0-9]+', or name a file that exists."
+            f"doc_of {rule!r:.80} has {pattern.groups} groups. Capture the id in one group, "
+            "as in '(.+)#[0-9]+', or name an existing file."
         )
 
     def find(id: str) -> str:
@@ -107,7 +109,7 @@ def _read_mapping(path: str) -> dict[str, str]:
             return dict(data)
     table = open_table(path, "a mapping of ids")
     if len(table.names) < 2:
-        raise FormatError(f"{path} has one column. The first has ids, the second their documents.")
+        raise FormatError(f"{path} has one column. Write two: ids and their documents.")
     ids, docs = table.columns(table.names[:2])
     return dict(zip(map(str, ids), map(str, docs), strict=True))
 
@@ -149,7 +151,7 @@ class AnswerReader:
         numbered = self.number(hits)
         for id in numbered.others:
             if id.split() != [id] or _NO_ID.search(id):
-                flaw = "it is empty, or holds white space, NUL or half a character"
+                flaw = "it is empty, or holds white space, NUL or a lone surrogate"
                 raise InputError(f"{id!r:.60} cannot be an id: {flaw}. Return ids")
         return numbered
 
@@ -158,9 +160,9 @@ class AnswerReader:
         ids, scores = hits
         there = self.data.doc_numbers
         numbers = b"".join([*map(there.get, ids, repeat(_ABSENT))])
-        others = [id for id in ids if id not in there] if _ABSENT in numbers else []
+        unknown_ids = [id for id in ids if id not in there] if _ABSENT in numbers else []
         return NumberedHits(
-            numbers, None if scores is None else array("d", scores).tobytes(), others
+            numbers, None if scores is None else array("d", scores).tobytes(), unknown_ids
         )
 
     def rank(self, hits: Mapping[int, NumberedHits]) -> tuple[Ranking, list[Finding]]:
@@ -168,8 +170,8 @@ class AnswerReader:
         name, there, settings = self.system.name, self.data.doc_ids, self.system.settings
         findings, (lines, direction) = [*self._count(hits)], self._lines(hits)
         if direction == "low" and "scores" not in settings:
-            message = f"the scores of {name} rise with the rank: they are taken as distances"
-            effect = 'Their signs are turned round. Set scores = "low" to say so.'
+            message = f"scores of {name} rise with rank: read as distances"
+            effect = 'Signs were inverted. Confirm with scores = "low".'
             findings.append(Finding("note", "distances", message, effect, 1, 1))
         lines = self._fold(lines, direction)
         extra = lines.ids.take(np.arange(len(there), len(lines.ids)))
@@ -177,8 +179,8 @@ class AnswerReader:
             how: Any = {"allow": self.allow_mismatch, "prefixes": False}
             returned = lines.ids.take(np.unique(lines.numbers))
             check_match(returned, there, f"ids that {name} returned", "the collection", **how)
-            message = f"{name} returned {len(unknown):,} ids that are not in the collection"
-            effect = "They take a rank and count as not relevant. Map ids of chunks with --doc-of."
+            message = f"{name} returned {len(unknown):,} ids outside the collection"
+            effect = "They occupy ranks and count as not relevant. Map chunk ids with --doc-of."
             counts = len(unknown), len(returned), tuple(unknown[:3])
             findings.append(Finding("warning", "unknown-ids", message, effect, *counts))
         columns: Any = {"queries": lines.rows.astype(np.int32), "scores": lines.scores}
@@ -204,8 +206,8 @@ class AnswerReader:
         if most < enough:
             message = f"{name} returned at most {most:,} documents for any query, of {k:,}"
             effect = (
-                f"Measures beyond rank {most} see no more. Set its own number of documents (k, "
-                "top_k, similarity_top_k, search_kwargs), or measure less deep."
+                f"Measures beyond rank {most} see no more. Raise the system's k (top_k, "
+                "search_kwargs), or lower the cutoff."
             )
             yield Finding("warning", "few-results", message, effect, total, total)
         if empty := [str(self.data.query_ids[row]) for row, hit in hits.items() if not hit.numbers]:
@@ -215,7 +217,7 @@ class AnswerReader:
         if most > k:
             message = f"{name} returned up to {most:,} documents, more than the {k:,} that count"
             long = int((lengths > k).sum())
-            yield Finding("note", "many-results", message, "The others are cut.", long, total)
+            yield Finding("note", "many-results", message, "The rest is cut off.", long, total)
 
     def _lines(self, hits: Mapping[int, NumberedHits]) -> tuple[_Lines, str]:
         """Return all hits as lines, and which scores are good: high, low or by order."""
@@ -236,7 +238,7 @@ class AnswerReader:
         elif bare:
             other = next(row for row in rows if hits[row].scores is not None)
             raise InputError(
-                f"{name} returns scores for some queries (such as {ids[other]!r}) and none for "
+                f"{name} returns scores for some queries (such as {ids[other]!r}) but not for "
                 f"others ({ids[rows[values.index(None)]]!r}). Return scores for all, or set "
                 'scores = "order".'
             )
@@ -270,9 +272,10 @@ class AnswerReader:
         mixed = np.flatnonzero(up & down)
         row = rows[int(mixed[0] if len(mixed) else np.flatnonzero(up)[0])]
         raise InputError(
-            f"The scores of {self.system.name} are not in order: those of query "
-            f"{self.data.query_ids[row]!r} rise with the rank, others fall. Return hits sorted by "
-            'score, or set scores to "high" or "low" (sort by score), or "order" (ignore scores).'
+            f"The scores of {self.system.name} are not ordered: for query "
+            f"{self.data.query_ids[row]!r} rise with the rank, others fall. Return hits "
+            'sorted by score, or set scores to "high" or "low" (sort by score), or '
+            '"order" (ignore scores).'
         )
 
     def _fold(self, lines: _Lines, direction: str) -> _Lines:
@@ -283,8 +286,8 @@ class AnswerReader:
             return lines
         if aggregation.best > 1 and direction == "order":
             raise UsageError(
-                f"{self.system.name} has no scores that could be added: fold is {aggregation}. Use "
-                "max, the rank of a document's first chunk."
+                f"{self.system.name} has no scores to add for fold {aggregation}. Use max "
+                "(rank of the first chunk)."
             )
         used, places = np.unique(lines.numbers, return_inverse=True)
         docs = self.number(HitList([doc_of(str(lines.ids[id])) for id in used], None))
@@ -346,13 +349,11 @@ def search_retriever(
     answers = ask_all(n_queries, answer, reader.read, asking, checkpoint=place, tell=tell)
     failed = [ids[row] for row in sorted(answers.failures)]
     if failed and (asking.failed == "error" or not answers.hits):
-        advice = (
-            f"{len(answers.hits):,} finished queries are kept: run this again to ask the others"
-        )
+        advice = f"{len(answers.hits):,} finished queries are stored: run again to query the rest"
         if mark is None:
-            advice = "Give it a fingerprint to keep finished queries"
+            advice = "Set a fingerprint to store finished queries"
         elif place.folder is None:
-            advice = "Use a checkpoint (no --no-cache) to keep finished queries"
+            advice = "Omit --no-cache to store finished queries"
         raise EndpointError(_describe_failures(reader, answers, advice))
     ranking, findings = reader.rank(answers.hits)
     findings = [*_describe_answers(system, answers, n_queries, failed), *findings]
@@ -382,17 +383,17 @@ def _describe_answers(
     if failed:
         _, error = min(answers.failures.items())
         message = f"{name} failed on {len(failed):,} of {total:,} queries"
-        why = f" The first: {describe_failure(error)}."
-        effect = f"They are left out for all systems.{why}"
+        why = f" First: {describe_failure(error)}."
+        effect = f"They are excluded for all systems.{why}"
         counts = len(failed), total, tuple(failed[:5])
         yield Finding("error", "failed-queries", message, effect, *counts)
     if answers.retries:
         events = f"{answers.errors:,} errors and {answers.timeouts:,} time-outs"
         message = f"{name} had {events}; {answers.retries:,} queries were retried"
-        effect = "Latencies are those of the answers."
+        effect = "Latencies cover successful answers only."
         yield Finding("warning", "retries", message, effect, answers.retries, total)
     if answers.resumed:
-        message = f"{answers.resumed:,} answers of {name} are of a bench that was interrupted"
+        message = f"{answers.resumed:,} answers of {name} come from an interrupted bench"
         effect = "They were not retried. Run with --no-cache to retry all."
         yield Finding("note", "resumed", message, effect, answers.resumed, total)
 
@@ -463,13 +464,13 @@ def read_stored_run(
             run = named[0] if named else store.run(int(key) if key.isdecimal() else key)
             scores, results = only_measures(run.scores(), measures), run.all_results()
     except (StorageError, UsageError) as error:
-        raise type(error)(f"Found neither a file nor a stored run {key!r}. {error}") from error
+        raise type(error)(f"No file or stored run {key!r}. {error}") from error
     what = f"The stored run {run.id} ({run.name!r})"
     if scores.conventions != rules:
-        raise MismatchError(f"{what} was scored by other conventions: {scores.conventions}.")
+        raise MismatchError(f"{what} has other conventions: {scores.conventions}. Use the same.")
     there = scores.settings.get("collection")
     if there is not None and there != collection[:8]:
-        raise MismatchError(f"{what} is of another collection, {there}; this is {collection[:8]}.")
+        raise MismatchError(f"{what} is of collection {there}, not {collection[:8]}. Match them.")
     hits = {
         row: reader.number(HitList([doc.doc for doc in results[query].results], None))
         for row, query in enumerate(map(str, data.query_ids))
@@ -487,8 +488,8 @@ def take_scores(stored: Scores, scores: Scores, name: str) -> Scores:
     if (rows < 0).any():
         absent = scores.query_ids.take(np.flatnonzero(rows < 0))
         raise MismatchError(
-            f"The stored run {name!r} has no scores of {len(absent):,} queries: "
-            f"{name_few(absent, 3)}. Run it again on these queries."
+            f"The stored run {name!r} lacks {len(absent):,} queries: {name_few(absent, 3)}. "
+            "Repeat it on all queries."
         )
     marks: Any = {"values": stored.values[:, rows], "tied": stored.tied[:, rows]}
     return replace(scores, **marks, missing=stored.missing[rows], remarks=())

@@ -54,9 +54,9 @@ class Asking:
         checks.check_cutoff(self.concurrency, "concurrency")
         checks.check_choice(self.failed, FAILED, "failed")
         if type(self.retries) is not int or self.retries < 0:
-            raise UsageError(f"retries is a whole number from 0, found {self.retries!r}.")
+            raise UsageError(f"retries is {self.retries!r}. Pass a whole number from 0.")
         if self.timeout is not None and not (checks.is_real(self.timeout) and self.timeout > 0):
-            raise UsageError(f"timeout is a number of seconds above 0, found {self.timeout!r}.")
+            raise UsageError(f"timeout is {self.timeout!r}. Pass seconds above 0.")
 
     @property
     def threaded(self) -> bool:

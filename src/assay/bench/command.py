@@ -59,15 +59,15 @@ _QUERY_FORMATS = ("csv", "tsv", "markdown")
 def _without_password(_: click.Context, __: click.Parameter, url: str | None) -> str | None:
     """Refuse an address with a password before --save could write it down."""
     if url and "@" in urlsplit(url).netloc:
-        raise click.BadParameter("an address holds no name and no password; see docs/bench.md.")
+        raise click.BadParameter("omit name and password in addresses; see docs/bench.md.")
     return url
 
 
 def _without_secret(_: click.Context, __: click.Parameter, specs: Texts) -> Texts:
     """Refuse the address of a database with a password."""
     if any(mask_secrets(spec) != spec for spec in specs):
-        advice = "give a password by PGPASSWORD or in a bench.toml"
-        raise click.BadParameter(f"{advice}: what is typed may be stored.")
+        advice = "pass passwords by PGPASSWORD or in bench.toml"
+        raise click.BadParameter(f"{advice}: command lines are stored.")
     return specs
 
 
@@ -85,32 +85,32 @@ _machine_options = options.add_options(
         "--cache",
         type=options.output_folder,
         metavar="DIR",
-        help="Cache folder of vectors. [$ASSAY_CACHE, or the system's place]",
+        help="Cache folder of vectors. [$ASSAY_CACHE or system default]",
         writes=True,
     ),
-    _in_models("--no-cache", is_flag=True, help="Neither read nor write the cache."),
+    _in_models("--no-cache", is_flag=True, help="Disable the cache."),
 )
 
 
 # What is written, and where.
 _output_options = options.add_options(
-    _write_file("--chart", help="With --sweep: also draw the curves as SVG."),
-    _write_file("--html", help="Also write a report as one page that opens offline."),
+    _write_file("--chart", help="With --sweep: curves as SVG."),
+    _write_file("--html", help="Offline HTML report."),
     options.in_result(
         "--runs DIR",
         type=options.output_folder,
-        help="Also write what each system retrieved as TREC run files.",
+        help="Folder for one TREC run per system.",
         writes=True,
     ),
-    _write_file("--per-query", help="Also write a table of queries (.csv, .tsv, .md)."),
+    _write_file("--per-query", help="Table of queries (.csv, .tsv, .md)."),
     options.in_result(
         "--format",
         "named",
         type=click.Choice(_FORMATS),
-        help="Layout of the result; csv is the leaderboard.",
+        help="Output format; csv holds the leaderboard.",
         aside=True,
     ),
-    options.in_result("--csv", "csv_wanted", is_flag=True, help="Print CSV, like --format csv."),
+    options.in_result("--csv", "csv_wanted", is_flag=True, help="Same as --format csv."),
     options.json_option,
     options.full_option,
     options.signature_option,
@@ -185,7 +185,7 @@ def command(*, saving: Saving, consent: Consent, gate: Gate, **params: Any) -> i
         saving.save(records, params["config"], *request.files)
     if blocked:
         name, reason = next(iter(result.left_out.items()))
-        raise InputError(f"The check could not run: {name} is left out ({reason}).")
+        raise InputError(f"The check could not run: {name} cannot run ({reason}). Remove it.")
     report = BenchReport(result, board, answer, curves)
     _narrate_idle_options(result, request, params["where"])
     _write_files(report, params)
@@ -257,8 +257,8 @@ def _refuse_contradictions(params: Params, request: BenchRequest) -> None:
     rivals = request.plan.rivals
     if params["baseline"] not in (None, *rivals):
         raise click.UsageError(
-            f"The baseline {params['baseline']!r} is not one of the models and fusions that are "
-            f"compared with each other: {', '.join(rivals)}."
+            f"The baseline {params['baseline']!r} is not a compared model or fusion. Known: "
+            f"{', '.join(rivals)}."
         )
     refuse_idle_workers(params["where"], params["workers"])
     if params["chart"] and request.sweep is None:
@@ -282,7 +282,7 @@ def _with_gate(request: BenchRequest, gate: Gate, params: Params) -> BenchReques
     gate.refuse_without(baseline is not None)
     gated = len(plan.rivals) > 1 or baseline in plan.bases.values()
     if baseline is not None and gate.wanted and not gated:
-        raise click.UsageError("There is one system, the baseline: name what is to be gated.")
+        raise click.UsageError("The baseline is the only system. Add the one to check.")
     output.refuse_same_file(*(params[key] for key in _WRITTEN), gate.look_file)
     named = request.measures or request.usual_measures
     return replace(request, measures=tuple(dict.fromkeys((*named, *map(str, gate.measures)))))
@@ -392,7 +392,7 @@ def explain_systems(runs: Texts, params: Params) -> tuple[Answers, Callable[[Ans
 def _explain_config(runs: Texts, params: Params, places: int) -> Answers:
     """Run the bench again; its vectors are in the cache."""
     if len(runs) > 1:
-        raise click.UsageError("Explain one bench.toml at a time.")
+        raise click.UsageError("Several bench.toml. Explain one at a time.")
     with reserve_stdout():
         request = bench.make_request(bench.read_config(runs[0]), **params["consent"].as_options())
     output.note_inputs(*request.files)
@@ -415,7 +415,7 @@ def _explain_files(runs: Texts, params: Params, places: int) -> Answers:
 
 def _explain_stored(runs: Texts, params: Params, places: int) -> Answers:
     if places > PLACES:
-        output.log(f"--places {places}: a store has the first {PLACES} documents")
+        output.log(f"--places {places}: stored runs hold the first {PLACES} documents. Lower it.")
     with options.open_store(params["store"]) as store:
         if runs:
             stored = [store.run(run) for run in runs]

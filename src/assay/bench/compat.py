@@ -35,7 +35,7 @@ def get_top_k_indices(query_emb: Any, doc_embeddings: Any, k: int = 10) -> list[
     query = checks.plain_array(query_emb, "query_emb")
     ranking = rank(query.reshape(1, -1) if query.ndim == 1 else query, doc_embeddings, k)
     if len(ranking) != 1:
-        raise UsageError(f"query_emb is one vector, found {len(ranking)}.")
+        raise UsageError(f"query_emb holds {len(ranking)} vectors. Pass one.")
     return [int(doc) for doc in ranking.docs]
 
 

@@ -1,4 +1,4 @@
-"""A bench as a config file or options describe it: what to load and what to run."""
+"""Read a bench from a config file or options."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def read_config(path: str | os.PathLike[str]) -> dict[str, Any]:
     name = os.fspath(path)
     if Path(path).suffix.lower() != ".toml":
         advice = "'assay schema bench' prints its schema"
-        raise UsageError(f"{name}: a bench is described in a .toml file. {advice}.")
+        raise UsageError(f"{name}: not a .toml file. {advice}.")
     data: dict[str, Any] = parse_toml(read_config_text(path), name)
     check_against(data, SCHEMA, name)
     home = Path(path).resolve().parent
@@ -113,7 +113,7 @@ class BenchRequest:
         if not alone and os.path.isdir(self.corpus):
             return TextFolder(self.corpus, self.extensions)
         if self.extensions:
-            raise UsageError("extensions are for a folder of texts, with queries or judgments.")
+            raise UsageError("extensions require a folder of texts, with queries or judgments.")
         return None
 
     @cached_property
@@ -121,12 +121,12 @@ class BenchRequest:
         """The relevant passages, where the judgments have offsets."""
         spans = None if self.qrels is None else read_spans(self.qrels)
         if spans is not None and self.judged == "chunks":
-            raise UsageError("judged = chunks: judgments name chunks or have offsets, not both.")
+            raise UsageError("judged = chunks and offsets exclude each other. Remove one.")
         return spans
 
     @property
     def files(self) -> list[str]:
-        """What is read; of a folder in BEIR's layout, the three files."""
+        """Input files; for a folder in BEIR's layout, its three files."""
         answers = [self.answers] if self.answers else []
         if is_ir(self.corpus):
             return answers
@@ -150,7 +150,7 @@ class BenchRequest:
     def _read_fields(self, filters: Sequence[Filter]) -> dict[str, Any]:
         """Read the columns of the filters from the files of queries and documents."""
         if is_ir(self.corpus) or self.folder is not None or (self.qrels and not self.queries):
-            raise UsageError("A filter needs files of documents and queries that have its columns.")
+            raise UsageError("A filter needs its columns in documents and queries. Add them.")
         corpus, queries = self.files[:2]
         return {
             "query_fields": read_fields(queries, [rule.query for rule in filters], "query"),
@@ -230,7 +230,7 @@ def make_request(
     config = _with_stages(config)
     both = {**config, **said}
     if not both.get("corpus"):
-        raise UsageError("No documents given: name them with --corpus, or in a config file.")
+        raise UsageError("No documents. Pass --corpus or a config file.")
     if "corpus" not in said:
         allow_ir(both["corpus"], consent, _CONFIG)
     models = _models(config, said, consent)
@@ -243,7 +243,7 @@ def make_request(
     outside = said["system"] if "system" in said else map(admit, config.get("system", ()))
     systems = plans.parse_systems(Retriever, outside)
     if not systems and (odd := [key for key in _ASKED if key in both]):
-        raise UsageError(f"{odd[0]} is for systems: name one, with system.")
+        raise UsageError(f"{odd[0]} requires a system. Add one.")
     plan = BenchPlan.of(models, fusions, both.get("index", ()), reranks, systems)
     plan = plan.with_prices(_prices(said.get("price", ())))
     sweep = Sweep.parse(both["sweep"]) if "sweep" in both else None
@@ -251,7 +251,9 @@ def make_request(
     chunk, judged = both.get("chunk"), both.get("judged", "documents")
     cut = [model for model in plan.models if model.chunk is not None]
     if cut and judged == "chunks":
-        raise UsageError(f"The model {cut[0].name!r} cuts documents, but judgments name chunks.")
+        raise UsageError(
+            f"The model {cut[0].name!r} cuts documents, judgments name chunks. Omit @."
+        )
     folds = (
         "fold" in both
         and not cut
@@ -260,7 +262,7 @@ def make_request(
     )
     if chunk is None and (judged == "chunks" or folds):
         what = "fold" if folds else "judged = chunks"
-        raise UsageError(f"{what} needs chunks: give a rule to cut documents, with chunk.")
+        raise UsageError(f"{what} needs chunks. Set chunk.")
     for index in plan.indexes:
         parse_spec(index)
         if "index" not in said:
@@ -310,7 +312,7 @@ def _prices(texts: Iterable[str]) -> dict[str, float]:
         number = parse_number(amount)
         if not name or number is None or number < 0:
             form = "NAME=AMOUNT, of a million tokens"
-            raise UsageError(f"A price is written {form}; found {text!r:.60}.")
+            raise UsageError(f"Cannot read the price {text!r:.60}. Write {form}.")
         prices[name] = number
     return prices
 
@@ -322,7 +324,7 @@ def _models(config: Params, said: Params, consent: Consent) -> tuple[Model, ...]
     for model in models:
         find_kind(model.spec)
     if shared and models and all(model.is_lexical for model in models):
-        raise UsageError(f"All models are lexical, so that {next(iter(shared))!r} does not apply.")
+        raise UsageError(f"All models are lexical. Omit {next(iter(shared))!r}.")
     # A typed endpoint replaces that of a config, together with the key that it names.
     gone = ("base_url", "key_env") if "base_url" in shared else ()
     allowed = []
@@ -339,7 +341,7 @@ def _models(config: Params, said: Params, consent: Consent) -> tuple[Model, ...]
 def _model(entry: Mapping[str, Any]) -> Model:
     spec = entry["spec"]
     if is_system(spec):
-        raise UsageError(f"{spec!r} is a system, not a model. Name it under [[system]].")
+        raise UsageError(f"{spec!r} is a system, not a model. Move it to [[system]].")
     settings = {key: entry[key] for key in _ENCODER if key in entry}
     lexical = dict(entry.get("settings", {}))
     parsed = Model.parse(spec)
@@ -356,7 +358,7 @@ def _model(entry: Mapping[str, Any]) -> Model:
     if odd:
         words = "is lexical" if model.is_lexical else "is not a lexical model"
         key = next(iter(odd))
-        raise UsageError(f"The model {model.name!r} {words}, so that {key!r} does not apply.")
+        raise UsageError(f"The model {model.name!r} {words}. Omit {key!r}.")
     return model
 
 

@@ -50,14 +50,14 @@ def walk_through(folder: Path) -> None:
     walk(
         folder,
         {
-            "Three systems, one table. What would a random order score?": [
+            "Three systems in one table, with chance level": [
                 ("eval", *runs, *judged, "--chance", "--n-docs", str(files.n_docs))
             ],
-            "How much of 'coarse' is the order of tied documents?": [
+            "Effect of tied documents on 'coarse'": [
                 (*coarse, "-m", "nDCG@10", "--ties", ties) for ties in ("best", "expected", "worst")
             ],
-            "What in these files would change a number?": [("check", "coarse.run", "qrels.txt")],
-            "Where does one number come from?": [
+            "Check the files": [("check", "coarse.run", "qrels.txt")],
+            "Derivation of one number": [
                 ("explain", "dense.run", *judged, "--query", "q07", "-m", "nDCG@5")
             ],
         },
@@ -86,13 +86,13 @@ _STORY: Final = (
 @option(
     "--export DIR",
     type=options.output_folder,
-    help="Only write the collection to DIR, in BEIR's layout.",
+    help="Write only the collection to DIR (BEIR layout).",
     writes=True,
 )
 @option(
     "--files DIR",
     type=options.output_folder,
-    help="Write the documentation's example files to DIR; walk through commands.",
+    help="Write the documentation's example files to DIR; run commands.",
     writes=True,
 )
 def command(*, folder: str, export: str | None, files: str | None) -> None:
@@ -150,7 +150,7 @@ def _introduce() -> None:
     if output.on_terminal():
         from assay.bench.terminal import print_title
 
-        print_title("Which text model is better?", _STORY)
+        print_title("Text models on Python's documentation", _STORY)
     else:
         output.write(_STORY, None)
     sys.stdout.flush()  # before the work begins, also where somebody reads through a pipe
@@ -171,7 +171,7 @@ def _print_on_terminal(report: BenchReport) -> None:
 
 
 def _program() -> str:
-    """Return how this program is called from here."""
+    """Return the command that runs this program."""
     name = Path(sys.argv[0])
     if name.name != "assay" or shutil.which("assay"):
         return "assay"
@@ -179,7 +179,7 @@ def _program() -> str:
 
 
 def _print_next_steps(result: BenchResult, folder: Path, report: Path) -> None:
-    """Print where things are, and what to type next."""
+    """Print locations and next commands."""
     query = bench.disagreements(result)[0][0]
     assay, store = _program(), shlex.quote(os.path.join(folder, "assay.db"))
     options = f"--store {store} --query {shlex.quote(query)}"
@@ -188,8 +188,8 @@ def _print_next_steps(result: BenchResult, folder: Path, report: Path) -> None:
         "The saved runs": f"{assay} runs list --store {store}",
         "The same in a browser": f"{assay} serve --store {store} --open",
         "A query they disagree on": f"{assay} explain --saved {options}",
-        "These documents as files, to try more models": f"{assay} demo --export stdlib",
-        "Your own, in BEIR's layout or in files": f"{assay} bench --corpus FOLDER --model bm25",
+        "The collection as files, for more models": f"{assay} demo --export stdlib",
+        "Your own data (BEIR layout or files)": f"{assay} bench --corpus FOLDER --model bm25",
     }
     if output.on_terminal():
         from assay.bench.terminal import print_steps

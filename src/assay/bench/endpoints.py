@@ -52,7 +52,7 @@ _WHOLE: Final = 1 << 53  # beyond which float64 does not hold every whole number
 
 def _in_backticks(value: Any) -> str:
     if "`" in str(value):
-        raise InputError(f"the value {value!r:.60} has a backtick, which Typesense cannot quote")
+        raise InputError(f"Typesense cannot quote the backtick in {value!r:.60}")
     return f"`{value}`"
 
 
@@ -85,7 +85,7 @@ def fill(template: Any, values: Mapping[str, Any]) -> Any:
     def value_of(slot: re.Match[str]) -> Any:
         value = values.get(slot[1])
         if value is None or value == "":
-            raise InputError(f"it has no {slot[1]!r}, which the request needs. Add that column")
+            raise InputError(f"it lacks {slot[1]!r}, which the request needs. Add the column")
         return value
 
     slot = _SLOT.fullmatch(template)
@@ -110,7 +110,7 @@ def _leaves(template: Any, name: str = "") -> Iterator[tuple[str, str]]:
 
 
 class Preset(NamedTuple):
-    """How one engine is asked, and where its answer has what; presets.toml explains the parts."""
+    """Request and answer format of one engine; presets.toml explains the parts."""
 
     path: str
     body: str
@@ -191,7 +191,7 @@ class HttpSearch:
     filters: str = ""
 
     def __post_init__(self) -> None:
-        """Fill in what the preset knows, and check all before a request is sent."""
+        """Complete settings from the preset, and check them before any request."""
         for name in _TEXTS:
             checks.require(getattr(self, name), str, name, "text")
         if self.preset not in ("", *PRESETS):
@@ -207,7 +207,7 @@ class HttpSearch:
             typed = getattr(self, name)
             value = changes[name] = _as_number(typed)
             if (value or 0) <= 0 and typed is not None:
-                raise UsageError(f"{name} must be a number above 0, found {typed!r:.40}.")
+                raise UsageError(f"{name} is {typed!r:.40}. Use a number above 0.")
         preset = PRESETS.get(self.preset)
         if preset is not None:
             names = ("hits", "id", "score", "field", "key_header", "most")
@@ -227,7 +227,7 @@ class HttpSearch:
 
     def _fill_preset(self, preset: Preset) -> dict[str, Any]:
         if "<collection>" in preset.body and not re.fullmatch(r"[\w.-]+", self.collection):
-            raise UsageError(f"{self.preset} needs the name of the collection: collection=NAME.")
+            raise UsageError(f"{self.preset} needs a collection. Add collection=NAME.")
         texts = [_put(preset.clauses[r.operator], doc=r.doc, slot=r.query) for r in self.rules]
         clauses = [json.loads(text) for text in texts]
         leaf = self.id.rpartition(".")[2]
@@ -248,7 +248,7 @@ class HttpSearch:
             raise UsageError(f"{place} needs a body (a JSON object), hits and id. Write {_FORM}.")
         for line in (self.key_header, *(f"{name}: {text}" for name, text in self.headers.items())):
             if not _HEADER.fullmatch(line):
-                raise UsageError(f"{place}: a header is plain text; found another in headers.")
+                raise UsageError(f"{place}: headers hold a value that is not text. Use text.")
         if self.method not in ("POST", "GET", "PUT"):
             raise UsageError(f"{place}: method is POST, GET or PUT, not {self.method!r:.20}.")
         if self.scores not in ("", "high", "low", "order"):
@@ -256,22 +256,22 @@ class HttpSearch:
         for name, text in (*_leaves(self.body), *_leaves(self.headers)):
             if not _SLOT.search(text) and _looks_secret(name, text):
                 advice = "Set it in the environment, and name the variable with key_env"
-                raise UsageError(f"{place}: {name!r:.40} holds what looks like a key. {advice}.")
+                raise UsageError(f"{place}: {name!r:.40} looks like a key. {advice}.")
         slots = {slot for _, text in _leaves(self.body) for slot in _SLOT.findall(text)}
         quotes = {quote for _, quote in slots} - set(_QUOTES)
         if quotes:
-            raise UsageError(f"{place}: no quoting {min(quotes)!r}. Write {{{{query:json}}}}.")
+            raise UsageError(f"{place}: unknown quoting {min(quotes)!r}. Write {{{{query:json}}}}.")
         names = {name for name, _ in slots}
         if {"query", "k"} & {rule.query for rule in self.rules}:
-            raise UsageError(f"{place}: a filter takes no column 'query' or 'k'. Rename it.")
+            raise UsageError(f"{place}: filter columns cannot be 'query' or 'k'. Rename it.")
         missing = [] if {"query", "vector"} & names else ["query"]
         missing += [] if "k" in names or self.most else ["k"]
         missing += [rule.query for rule in self.rules if rule.query not in names]
         if missing:
             slot = f"{{{{{missing[0]}}}}}"
-            raise UsageError(f"{place}: the body has no {slot}. Add it: it would be ignored.")
+            raise UsageError(f"{place}: the body lacks {slot}. Add it.")
         if self.key_env and not os.environ.get(self.key_env, "").strip():
-            raise UsageError(f"{place}: the environment variable {self.key_env} is not set.")
+            raise UsageError(f"{place}: {self.key_env} is not set. Set it.")
         self.endpoint()
 
     def endpoint(self) -> Endpoint:
@@ -320,7 +320,7 @@ class HttpSearch:
         for path in failures:
             if part := pick(answer, path):
                 words = mask_secrets(str(part), os.environ.get(self.key_env, "").strip())
-                raise EndpointError(f"the answer is not whole ({path}: {words:.200})")
+                raise EndpointError(f"the answer is incomplete ({path}: {words:.200})")
         hits, parent = pick(answer, self.hits), pick(answer, self.hits.rpartition(".")[0] or "?")
         if hits is None and self.preset == "vespa" and isinstance(parent, dict):
             return []  # it leaves the list out where it is empty
@@ -365,7 +365,7 @@ def _split_spec(argument: str, settings: Mapping[str, Any]) -> tuple[str, dict[s
     match = _SPEC.fullmatch(argument)
     pairs = parse_qsl(match[3] or "", keep_blank_values=True) if match else []
     if match is None or len(dict(pairs)) < len(pairs):
-        raise UsageError(f"An endpoint is written {_FORM}, each setting once.")
+        raise UsageError(f"Cannot read the endpoint. Write {_FORM}, each setting once.")
     return match[2], {"preset": match[1] or "", **dict(pairs), **settings}
 
 
@@ -385,7 +385,7 @@ def load_http(argument: str, settings: Mapping[str, Any]) -> HttpSearch:
     for name in values:
         if name not in names:
             hint, listed = did_you_mean(name, names), ", ".join(names)
-            raise UsageError(f"An endpoint has no setting {name!r:.40}.{hint} It has: {listed}.")
+            raise UsageError(f"Unknown endpoint setting {name!r:.40}.{hint} Known: {listed}.")
     return HttpSearch(url, **values)
 
 

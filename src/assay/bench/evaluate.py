@@ -247,7 +247,7 @@ def score_system(system: Any, collection: Any, measures: Any) -> Scores:
 
 @dataclass(frozen=True)
 class _Judging:
-    """What retrieved documents are judged by, and how that is measured."""
+    """Judgments and measures of the retrieved documents."""
 
     chunkings: Chunkings
     collection: Collection
@@ -338,7 +338,7 @@ def _answerable(collection: Collection) -> Qrels:
     qrels = collection.qrels
     rows = np.flatnonzero(qrels.query_ids.match(collection.query_ids) >= 0)
     if not len(rows):
-        raise UsageError("No judged query has a text.")
+        raise UsageError("No judged query has a text. Check the ids of queries and judgments.")
     return _take_queries(qrels, rows)
 
 
@@ -347,7 +347,7 @@ def _without_queries(qrels: Qrels, queries: Iterable[str]) -> Qrels:
     failed = Ids.of(sorted(queries), "query") if queries else Ids.count(0)
     rows = np.flatnonzero(qrels.query_ids.match(failed) < 0) if len(failed) else None
     if rows is not None and not len(rows):
-        raise InputError("Every judged query failed in some system: there is nothing to compare.")
+        raise InputError("Every judged query failed in some system. Check the systems.")
     return qrels if rows is None else _take_queries(qrels, rows)
 
 
@@ -513,9 +513,7 @@ class _Run:
             ranking = replace(ranking, settings={**ranking.settings, **mark})
         if (base := system.settings.get("exact")) is not None:
             if base not in self.results or base not in [model.name for model in self.plan.models]:
-                raise UsageError(
-                    f"{name!r} names {base!r} as exact, which is not one of the models."
-                )
+                raise UsageError(f"{name!r}: exact = {base!r} is not a model. Add it.")
             exact = self.results[base].ranking
             findings.append(describe_recall(name, ranking, base, exact, self.outside.reach))
         return replace(result, ranking=ranking, findings=tuple(findings))

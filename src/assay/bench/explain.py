@@ -76,7 +76,7 @@ class Answers(Shown):
     def page(self) -> Page:
         """Return the query, its relevant documents, and the results of each system."""
         page: Page = [Words(f"{self.query}: {self.text}", "verdict")]
-        nothing = Words("No document is known to be relevant.")
+        nothing = Words("No document is judged relevant.")
         page.append(self.relevant_table() if self.relevant else nothing)
         for name, results in self.by_system.items():
             values = self.values.get(name, {})
@@ -106,7 +106,7 @@ class Answers(Shown):
 
 
 def _rank(results: QueryResults, doc: str) -> str:
-    """Return the rank of a document, or that it is below those shown; – if it was not retrieved."""
+    """Return a document's rank, "below" if cut off, – if not retrieved."""
     for rank, result in enumerate(results.results, 1):
         if result.doc == doc:
             return str(rank)
@@ -183,7 +183,7 @@ def _check_query(query: str, source: Any) -> None:
         texts = zip(queries, getattr(source, "query_texts", ()), strict=False)
         same = [id for id, text in texts if text.split() == query.split()]
         if same:
-            hint = f" It is the text of query {name_few(same)}. Pass the id."
+            hint = f" That is the text of query {name_few(same)}. Pass the id."
         elif len(query.split()) > 1:
             hint += " Pass the id of a query, not its text."
         raise IdError(f"Unknown query {query!r}.{hint}")
@@ -220,7 +220,7 @@ def explain_runs(runs: Sequence[Any], query: str, *, places: int = PLACES) -> An
     if not by_system:
         _check_query(query, runs[0].scores())
         advice = "'assay bench --save' stores them"
-        raise UsageError(f"Run {runs[0].id} was stored without its results. {advice}.")
+        raise UsageError(f"Run {runs[0].id} has no stored results. {advice}.")
     return Answers(query, by_system, values)
 
 
@@ -238,7 +238,7 @@ def _values(scores: Any, query: str) -> dict[str, float]:
 
 
 class SnippetBuilder:
-    """Puts texts and grades of a collection beside rankings of its documents.
+    """Add texts and grades of a collection to rankings of its documents.
 
     Where documents were cut, `chunks` are the places of those that matched, which are shown.
     """

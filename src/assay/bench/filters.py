@@ -44,7 +44,7 @@ class Filter(NamedTuple):
         match = _FORM.fullmatch(text)
         if match is None:
             forms = "COLUMN, or DOC_COLUMN=QUERY_COLUMN with =, >= or <="
-            raise UsageError(f"A filter is written {forms}; found {text!r:.60}.")
+            raise UsageError(f"Cannot read the filter {text!r:.60}. Write {forms}.")
         doc, operator, query = match.groups()
         return cls(doc, operator or "=", query or doc)
 
@@ -93,7 +93,7 @@ def apply_filters(
     values = [_Values([docs.get(str(id), {}).get(rule.doc) for id in doc_ids]) for rule in rules]
     for rule, column in zip(rules, values, strict=True):
         if not len(column.rows):
-            raise InputError(f"No document has a value in the column {rule.doc!r} of the filter.")
+            raise InputError(f"No document has a value in {rule.doc!r}. Check the filter.")
     keys: dict[tuple[str, ...], int] = {}
     groups = []
     for id in query_ids:
@@ -101,7 +101,7 @@ def apply_filters(
         key = tuple(_as_text(row.get(rule.query)) for rule in rules)
         if "" in key:
             name = rules[key.index("")].query
-            raise InputError(f"Query {str(id)!r:.80} has no {name!r}, which the filter needs.")
+            raise InputError(f"Query {str(id)!r:.80} has no {name!r}, which filters need. Add it.")
         groups.append(keys.setdefault(key, len(keys)))
     masks = []
     for key in keys:
@@ -148,8 +148,8 @@ def describe_breaches(
     if not len(breaches):
         return []
     examples = tuple(dict.fromkeys(str(ranking.query_ids[row]) for row in rows[breaches]))[:3]
-    message = f"{len(breaches):,} documents of {name} do not pass the filter of their query"
-    effect = "They count as returned. Check that the filter reaches the engine."
+    message = f"{len(breaches):,} documents of {name} violate the filter of their query"
+    effect = "They still count. Check that the filter reaches the engine."
     return [Finding("warning", "filter", message, effect, len(breaches), len(docs), examples)]
 
 

@@ -113,7 +113,7 @@ def _check_disagreement(result: BenchResult) -> Iterator[Finding]:
         measure = result.systems[0].scores.measures[0]
         queries = count_of(len(wide), "query")
         message = f"on {queries} systems are {_WIDE} or more apart on {measure}"
-        effect = "They retrieve different documents; a fusion may gain from that."
+        effect = "They retrieve different documents; fusion may help."
         yield _finding("note", "disagreement", message, effect, wide, result.chance.n_queries)
 
 
@@ -124,19 +124,21 @@ def _check_system(system: System) -> Iterator[Finding]:
         severity = "warning" if result.n_cut >= _CUT * total else "note"
         share = f"{result.n_cut:,} of {total:,} texts ({result.n_cut / total:.1%})"
         message = f"{system.name} truncates {share}"
-        effect = "What comes after its maximum length is not searched; chunks would help."
+        effect = "Text beyond its maximum length is not searched. Use chunks."
         yield Finding(severity, "cut-off", message, effect, result.n_cut, total)
     if result.n_without:
-        message = f"{system.name} gives {result.n_without:,} texts no vector, or one of zeros"
+        message = f"{system.name} gives {result.n_without:,} texts no vector or a zero vector"
         effect = "They cannot be retrieved."
         yield Finding("warning", "zero-vectors", message, effect, result.n_without, total)
     for remark in result.remarks:
-        yield Finding("note", "as-run", f"{system.name}: {remark}", "The signature says it.", 1, 1)
+        yield Finding(
+            "note", "as-run", f"{system.name}: {remark}", "The signature records it.", 1, 1
+        )
     yield from result.findings
     report = result.index
     if report is not None and report.recall < 1 - _LOSS:
-        message = f"{system.name} has a recall of {report.recall:.1%} of the exact result"
-        effect = "Its loss against the model alone is the loss of the index, not of the model."
+        message = f"{system.name} reaches a recall of {report.recall:.1%} of the exact result"
+        effect = "Its loss against the exact model is due to the index."
         yield Finding("warning", "index-loss", message, effect, 1, 1)
 
 
@@ -145,11 +147,11 @@ def _check_left_out(result: BenchResult) -> Iterator[Finding]:
     if result.left_out:
         reasons = [f"{name} ({reason})" for name, reason in result.left_out.items()]
         message = f"{count_of(len(reasons), 'system')} left out"
-        effect = "The collection does not allow them; the others are compared."
+        effect = "They cannot run on this collection; the rest is compared."
         total = len(reasons) + len(result.systems)
         yield _finding("error", "left-out", message, effect, reasons, total)
     if result.folder is not None and (files := result.folder.left_out):
-        effect = "They are not read as documents. Read more text files with --extension .EXT."
+        effect = "They were not read. Add text files with --extension .EXT."
         total = len(files) + len(result.folder.files)
         severity = "warning" if len(files) >= _CUT * total else "note"
         message = result.folder.describe_left_out()
@@ -175,7 +177,7 @@ def _check_unjudged(result: BenchResult) -> Iterator[Finding]:
     unequal, span = shares[high] - shares[low] >= _UNEQUAL, format_percent(shares[high])
     if low != high:
         span = f"{format_percent(shares[low])} ({low}) to {span} ({high})"
-    effect = f"That may be unfair to {high}: unjudged documents may be relevant." * unequal
+    effect = f"This may underrate {high}: unjudged documents may be relevant." * unequal
     message = f"{span} of the top {_PLACES} documents are unjudged (counted as not relevant)"
     yield Finding("warning" if unequal else "note", "unjudged", message, effect, 0, 0)
 
@@ -201,28 +203,28 @@ def _check_ids(collection: Collection) -> Iterator[Finding]:
     qrels, docs, n_queries = collection.qrels, collection.doc_ids, len(collection.query_ids)
     if len(absent := collection.absent_docs):
         message = f"{count_of(len(absent), 'judged document')} not in the collection"
-        effect = "Those that are relevant count as relevant, and cannot be retrieved."
+        effect = "Relevant ones still count, and cannot be retrieved."
         effect += describe_near(absent, docs)
         yield _finding("error", "absent-docs", message, effect, absent, len(qrels.doc_ids))
     if len(absent := collection.absent_queries):
         message = f"{count_of(len(absent), 'judged query')} without a text"
-        effect = f"They are left out.{describe_near(absent, collection.unjudged_queries)}"
+        effect = f"They are excluded.{describe_near(absent, collection.unjudged_queries)}"
         yield _finding("warning", "absent-queries", message, effect, absent, len(qrels.query_ids))
     if len(empty := collection.empty_docs):
         relevant = qrels.doc_ids.take(np.unique(qrels.docs[qrels.grades > 0]))
         number = int((relevant.match(empty) >= 0).sum())
-        message = f"{count_of(len(empty), 'document')} without any text"
+        message = f"{count_of(len(empty), 'document')} without text"
         effect = f"They cannot be retrieved; {number} of them relevant to a query."
         yield _finding("warning", "empty-docs", message, effect, empty, len(docs))
     empty = collection.empty_queries
     if len(empty := empty.take(np.flatnonzero(empty.match(qrels.query_ids) >= 0))):
-        message = f"{count_of(len(empty), 'judged query')} with an empty text"
+        message = f"{count_of(len(empty), 'judged query')} with empty text"
         effect = "They retrieve nothing and score 0."
         yield _finding("error", "empty-queries", message, effect, empty, n_queries)
     if len(unjudged := collection.unjudged_queries):
         message = f"{count_of(len(unjudged), 'query')} without judgments"
         yield _finding(
-            "note", "unjudged-queries", message, "They are not run.", unjudged, n_queries
+            "note", "unjudged-queries", message, "They are not searched.", unjudged, n_queries
         )
 
 
@@ -236,24 +238,24 @@ def _check_case(result: BenchResult) -> Iterator[Finding]:
         if test.p <= _LEVEL and test.statistic > 0:
             gain = f"{signed(test.statistic)} {system.scores.measures[0]} (p = {test.p:.4f})"
             queries = count_of(len(small), "query")
-            message = f"{system.name} loses by capitals: in small letters {queries} reach {gain}"
-            effect = "The model tells letters by their case. Write the queries in small letters."
+            message = f"{system.name} loses by capitals: {queries} in lower case reach {gain}"
+            effect = "The model is case-sensitive. Lower-case the queries."
             total = len(system.scores.query_ids)
             yield Finding("warning", "capitals", message, effect, len(small), total)
 
 
 def _check_copies(ids: Ids, facts: TextFacts) -> Iterator[Finding]:
     same, near, _ = facts
-    others = "where only one is judged, the others count as not relevant"
-    effect = f"They take each other's places; {others}."
+    advice = "unjudged copies count as not relevant"
+    effect = f"They occupy several ranks; {advice}."
     if same:
         documents = count_of(sum(map(len, same)), "document")
-        message = f"{documents} in {count_of(len(same), 'group')} of equal words"
+        message = f"{documents} in {count_of(len(same), 'group')} with identical words"
         counts = len(same), len(ids), _groups(ids, same)
         yield Finding("warning", "duplicate-docs", message, effect, *counts)
     if near:
         documents = count_of(len({doc for pair in near for doc in pair}), "document")
-        message = f"{documents} that share most of their words with another"
+        message = f"{documents} that nearly repeat another"
         counts = len(near), len(ids), _groups(ids, near)
         yield Finding("note", "near-duplicate-docs", message, effect, *counts)
 
@@ -266,7 +268,7 @@ def _check_language(texts: Sequence[str], docs: str) -> Iterator[Finding]:
     queries = language_of(texts) if docs else ""
     if queries and queries != docs:
         message = f"queries are mostly written in {queries}, documents in {docs}"
-        effect = "A model that was not trained for that, and any lexical search, retrieves less."
+        effect = "Lexical search and monolingual models retrieve less."
         yield Finding("warning", "language-mismatch", message, effect, len(texts), len(texts))
 
 

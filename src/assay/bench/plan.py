@@ -73,19 +73,19 @@ class Model:
     chunk: ChunkRule | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a metric or a code that there is not, or that does not apply."""
+        """Reject an unknown or inapplicable metric or code."""
         named = f"The model {self.name!r}"
         if self.metric not in (None, *METRICS):
             metrics = ", ".join(METRICS)
-            raise UsageError(f"{named} has the metric {self.metric!r}; known: {metrics}.")
+            raise UsageError(f"{named} has unknown metric {self.metric!r}. Known: {metrics}.")
         if self.is_lexical:
             lexical_model(self.spec, **self.settings)
             if self.metric is not None:
-                raise UsageError(f"{named} is lexical, so that metric does not apply.")
+                raise UsageError(f"{named} is lexical. Omit its metric.")
         if self.codes is not None:
             check_code(self.codes)
             if self.is_lexical and not self.spec.startswith("lsa"):
-                raise UsageError(f"{named} has no vectors to make codes of.")
+                raise UsageError(f"{named} has no vectors. Omit its codes.")
 
     @classmethod
     def parse(cls, text: str, settings: Mapping[str, Any] | None = None) -> Model:
@@ -162,7 +162,7 @@ def _fingerprint_of(target: Any) -> str | None:
 
 
 class Folds(NamedTuple):
-    """How many parts queries are dealt into, and the seed by which that is done."""
+    """Number of cross-validation folds, and their seed."""
 
     number: int = 5
     seed: int = 0
@@ -187,20 +187,20 @@ class Fusion:
     tune: Folds | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no fusion can be."""
+        """Reject invalid fusions."""
         named = f"The fusion {self.name!r}"
         if self.tune is not None and self.weights is not None:
-            raise UsageError(f"{named} has weights, and is to be tuned: one or the other.")
+            raise UsageError(f"{named} has weights and tune. Remove one.")
         if self.method not in METHODS or self.normalize not in NORMALIZATIONS:
             raise UsageError(
-                f"{named} has the method {self.method!r} and the normalisation {self.normalize!r}. "
+                f"{named} has method {self.method!r}, normalisation {self.normalize!r}. "
                 f"Methods: {', '.join(METHODS)}; normalisations: {', '.join(NORMALIZATIONS)}."
             )
         number, members = len(self.members), ", ".join(self.members) or "nothing"
         if number < 2 or len(set(self.members)) < number:
-            raise UsageError(f"{named} is of {members}; it takes two different models or more.")
+            raise UsageError(f"{named} is of {members}. Name two different models or more.")
         if self.weights is not None and len(self.weights) != number:
-            raise UsageError(f"{named} has {number} models and {len(self.weights)} weights.")
+            raise UsageError(f"{named} has {number} models, {len(self.weights)} weights. Fix it.")
 
     @classmethod
     def parse(cls, text: str) -> Fusion:
@@ -212,8 +212,8 @@ class Fusion:
         how, colon, members = rest.partition(":")
         if not colon:
             raise UsageError(
-                f"A fusion is written METHOD:A+B, such as rrf:bm25+wordllama or "
-                f"combsum/zscore:0.3*bm25+0.7*mini; found {text!r}."
+                f"Cannot read the fusion {text!r}. Write METHOD:A+B, such as "
+                "rrf:bm25+wordllama or combsum/zscore:0.3*bm25+0.7*mini."
             )
         method, _, normalize = how.partition("/")
         parts = [_WEIGHTED.fullmatch(part.strip()) for part in members.split("+")]
@@ -263,12 +263,12 @@ class Rerank:
     count: str = "documents"
 
     def __post_init__(self) -> None:
-        """Refuse what is not a reranker."""
+        """Reject invalid rerankers."""
         check_reranker(self.reranker)
         if self.reranker.startswith("maxsim:"):
             find_kind(self.reranker.partition(":")[2])
         if self.count == "chunks" and self.depth is None:
-            raise UsageError(f"{self.name!r} counts chunks: say how many, rerank/Nchunks:A>B.")
+            raise UsageError(f"{self.name!r} counts chunks. Write rerank/Nchunks:A>B.")
 
     @classmethod
     def parse(cls, text: str) -> Rerank:
@@ -277,8 +277,8 @@ class Rerank:
         match = _RERANK.fullmatch(rest)
         if match is None:
             raise UsageError(
-                f"Two stages are written A>RERANKER or rerank/N:A>RERANKER, such as "
-                f"'rerank/50:bm25>py:mine:score'; found {text!r:.80}."
+                f"Cannot read {text!r:.80}. Write A>RERANKER or rerank/N:A>RERANKER, such as "
+                "'rerank/50:bm25>py:mine:score'."
             )
         depth, chunks, first, spec = match.groups()
         number, count = int(depth) if depth else None, chunks or "documents"
@@ -366,7 +366,7 @@ def _names_of(systems: Iterable[Model | Fusion | Rerank | Retriever]) -> list[st
 def _check_known(what: str, name: str, kinds: str, names: list[str]) -> None:
     if name not in names:
         hint = did_you_mean(name, names, fallback=len(names))
-        raise UsageError(f"{what} {name!r}, which is not one of the {kinds}.{hint}")
+        raise UsageError(f"{what} {name!r}, not one of the {kinds}.{hint}")
 
 
 @dataclass(frozen=True)
@@ -390,24 +390,22 @@ class BenchPlan:
     ) -> BenchPlan:
         """Make a plan of systems or their specs; equal indexes are taken once."""
         once = tuple(dict.fromkeys(indexes))
-        ours, others = split_systems(models)
+        ours, outside_specs = split_systems(models)
         one_stage, two_stages = split_stages(ours)
         stages = (*parse_systems(Rerank, two_stages), *parse_systems(Rerank, reranks))
-        outside = (*parse_systems(Retriever, others), *parse_systems(Retriever, systems))
+        outside = (*parse_systems(Retriever, outside_specs), *parse_systems(Retriever, systems))
         parts = parse_systems(Model, one_stage), parse_systems(Fusion, fusions)
         return cls(*parts, once, stages, outside)
 
     def __post_init__(self) -> None:
         """Refuse names that do not tell systems apart, and fusions of unknown models."""
         if not self.models and not self.systems:
-            raise UsageError(
-                "No model given. Name at least one (on the command line --model or --system)."
-            )
+            raise UsageError("No model. Pass at least one (--model or --system).")
         named = _names_of((*self.models, *self.systems, *self.fusions, *self.reranks))
         twice = [name for name, number in Counter(named).items() if number > 1]
         if twice:
-            advice = f"Give one another name: NAME={twice[0]}"
-            raise UsageError(f"Two systems are called {twice[0]!r}. {advice}.")
+            advice = f"Rename one: NAME={twice[0]}"
+            raise UsageError(f"Two systems are named {twice[0]!r}. {advice}.")
         models = _names_of((*self.models, *self.systems))
         stages = [*models, *_names_of(self.fusions)]
         for fusion in self.fusions:
@@ -437,16 +435,16 @@ class BenchPlan:
                 groups.setdefault(key, []).append(model)
         for two in self.reranks:
             groups.setdefault(f"{two.first}>{two.reranker} {two.settings}", []).append(two)
-        for first, *others in groups.values():
-            bases |= {other.name: first.name for other in others}
+        for first, *variants in groups.values():
+            bases |= {other.name: first.name for other in variants}
         return bases
 
     @property
     def names(self) -> list[str]:
         """Names of the systems; those behind an index exist only for models with vectors."""
         indexed = [indexed_name(m.name, index) for m in self.models for index in self.indexes]
-        others = _names_of((*self.systems, *self.fusions, *self.reranks))
-        return [*_names_of(self.models), *indexed, *others]
+        combined = _names_of((*self.systems, *self.fusions, *self.reranks))
+        return [*_names_of(self.models), *indexed, *combined]
 
     def chunkings_of(self, name: str, default: Rule) -> set[Rule]:
         """Return the rules by which documents are cut for a system, or for all parts of it."""
@@ -494,7 +492,7 @@ def check_code(code: str) -> tuple[str, float]:
         hint = did_you_mean(name, _FORMS)
         raise UsageError(f"Unknown code {name!r:.40}.{hint} Known: {', '.join(_FORMS)}.")
     if not 0 < share <= 1:
-        raise UsageError(f"train is a share of the documents, above 0 and up to 1; found {train}.")
+        raise UsageError(f"train is {train}. Pass a share above 0 and up to 1.")
     return method, share
 
 
@@ -594,7 +592,7 @@ def prepare(collection: Collection, rules: Conventions, chunk: Rule) -> Prepared
     doc_ids = collection.doc_ids.take(order)
     texts = [collection.doc_texts[at] for at in order.tolist()]
     if not len(rows):
-        raise InputError("No judged query has a text, so there is nothing to search for.")
+        raise InputError("No judged query has a text. Check the query ids.")
     spans = None
     if chunk is None:
         owner = np.flatnonzero([bool(text.strip()) for text in texts])
@@ -603,7 +601,7 @@ def prepare(collection: Collection, rules: Conventions, chunk: Rule) -> Prepared
         chunks = chunk_docs(doc_ids, texts, chunk)
         ids, units, owner, spans = chunks.ids, chunks.texts, chunks.doc, chunks.spans
     if not units:
-        raise InputError("All documents are empty, so there is nothing to search.")
+        raise InputError("All documents are empty. Check the corpus.")
     place = np.argsort(order[owner], kind="stable")
     in_file = InFile(ids.take(place), [units[at] for at in place], np.argsort(place, kind="stable"))
     if chunk is None:

@@ -1,4 +1,4 @@
-"""Declare what the bench room offers to the rest of the house."""
+"""Declare the bench plugin."""
 
 from assay.plugins import CommandEntry, Plugin
 

@@ -107,13 +107,13 @@ def check_depth(plan: Rerank, depth: int, *, chunked: bool) -> int:
     """Return how many documents or chunks are put in order; no more documents than retrieved."""
     if plan.count == "chunks":
         if not chunked:
-            advice = "give a rule, with chunk"
-            raise UsageError(f"{plan.name!r} counts chunks, but documents are not cut: {advice}.")
+            advice = "set chunk"
+            raise UsageError(f"{plan.name!r} counts chunks of whole documents: {advice}.")
         return plan.depth or _DEPTH
     if plan.depth is not None and plan.depth > depth:
         raise UsageError(
-            f"{plan.name!r} reranks {plan.depth} documents, but {depth} are retrieved: add "
-            f"--depth {plan.depth}."
+            f"{plan.name!r} reranks {plan.depth} documents of {depth} retrieved. Add --depth "
+            f"{plan.depth}."
         )
     return plan.depth or min(_DEPTH, depth)
 
@@ -133,18 +133,18 @@ def rerank(
     depth = check_depth(plan, options.depth, chunked=data.chunked)
     retrieved = _rows(first.ranking, data)
     if any((row < 0).any() for row in retrieved):
-        what = f"{plan.first!r} returned ids that are not in the collection"
-        raise InputError(f"{what}, so there is no text to rerank. Map them with --doc-of.")
+        what = f"{plan.first!r} returned ids outside the collection"
+        raise InputError(f"{what}. Map them with --doc-of.")
     if plan.count == "documents":
         spans = ([data.bounds[[doc, doc + 1]] for doc in row[:depth]] for row in retrieved)
         units = [np.concatenate([*(np.arange(*at) for at in row), _NOTHING]) for row in spans]
     elif first.units is None:
-        raise UsageError(f"{plan.name!r} counts chunks: {plan.first!r} has no ranking of these.")
+        raise UsageError(f"{plan.name!r} counts chunks: {plan.first!r} ranks none. Omit chunks.")
     else:
         starts = data.query_ids.match(first.units.query_ids)
         units = [_NOTHING if at < 0 else _row(first.units, at)[:depth] for at in starts]
     pairs = _pairs_of(reranker, data, units, options)
-    cached = f", {pairs.n_cached:,} of them in the cache" if pairs.n_cached else ""
+    cached = f", {pairs.n_cached:,} cached" if pairs.n_cached else ""
     total = pairs.n_pairs
     options.tell(plan.name, f"reranking {total:,} pairs{cached}", 0, total)
     docs, scores, keys, best, of_units, scored = [], [], [], [], [], []

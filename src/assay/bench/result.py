@@ -189,7 +189,7 @@ class BenchResult(Shown):
         return sum(filter(None, counts)) if any(n is not None for n in counts) else None
 
     def price_of(self, name: str) -> float | None:
-        """Return what these tokens cost; None where a price or a count is not known."""
+        """Return the cost of tokens; None without a price or count."""
         paid = [part for part in self._parts_of(name) if part in self.prices]
         tokens = [(self.prices[part], self[part].result.costs.tokens) for part in paid]
         costs = [price * n / 1e6 for price, n in tokens if n is not None]
@@ -227,13 +227,10 @@ class BenchResult(Shown):
         baseline = str(settings.get("baseline"))
         if baseline in self.left_out:
             reason = self.left_out[baseline]
-            raise InputError(f"The baseline {baseline!r} cannot run: {reason}.")
+            raise InputError(f"The baseline {baseline!r} cannot run: {reason}. Choose another.")
         if baseline in self.bases:
             base = self.bases[baseline]
-            raise UsageError(
-                f"The baseline {baseline!r} is a variant of {base!r}, with which it is compared in "
-                f"a family of its own. Name {base!r}."
-            )
+            raise UsageError(f"The baseline {baseline!r} is a variant of {base!r}. Name {base!r}.")
         if len(self.rivals) < 2 and baseline in self.bases.values():
             settings.pop("baseline")  # it is that of its variants alone
         of_compare = {key: value for key, value in settings.items() if key != "baseline"}
@@ -341,14 +338,14 @@ class BenchResult(Shown):
 
     @property
     def title(self) -> str:
-        """What was run on what."""
+        """Systems and collection, in words."""
         number = len(self.systems)
         who = self.systems[0].name if number == 1 else f"{number} systems"
         return f"{who} on {self.collection.name or 'a collection'}"
 
     @cached_property
     def diagnosis(self) -> CheckReport:
-        """What is wrong or suspicious in the collection and in the results, most severe first."""
+        """Problems of the collection and the results, most severe first."""
         return diagnose(self)
 
     def leaderboard(self, board: Leaderboard | None = None) -> Table:
@@ -425,7 +422,7 @@ class BenchResult(Shown):
                 figures = (time, _format_ends(*interval), *once)
                 rows.append((system, name, *(Cell(figure, "figure") for figure in figures)))
                 once = [""] * len(once)
-        columns = ("system", "latency", "time", "95 % interval", "queries/s", *counts)
+        columns = ("system", "latency", "time", "95 % CI", "queries/s", *counts)
         return table_of(columns, rows) if rows else None
 
     def chunk_table(self) -> Table | None:
@@ -443,7 +440,7 @@ class BenchResult(Shown):
         return table_of(columns, rows) if rows else None
 
     def tables_of_costs(self) -> list[Table]:
-        """Return what systems cost, how those that are asked serve, and their chunks."""
+        """Return tables of costs, serving and chunks."""
         tables = self.cost_table(), self.serving_table(), self.chunk_table()
         return [table for table in tables if table is not None]
 
@@ -596,28 +593,28 @@ def _format_price(amount: float | None) -> str | None:
 
 
 def _rerank_page(result: BenchResult, board: Leaderboard) -> Page:
-    """Describe what the rerankers of each first stage gain, and their time."""
+    """Describe the gain and time of each first stage's rerankers."""
     page: Page = []
     for comparison in result.reranked(**asdict(board.settings)):
         baseline, family = comparison.baseline, comparison.family
         page += [Words(f"Gain over {baseline}: {said}") for said in comparison.verdicts.values()]
-        page.append(Words(f"Rerankers of {baseline} are a family of their own: {family}."))
+        page.append(Words(f"Rerankers of {baseline} form a separate family: {family}."))
     for system in result.systems:
         if not system.first:
             continue
         before, costs = result[system.first].seconds_per_query or 0.0, system.result.costs
         two, n_pairs, n_computed = Rerank.parse(system.spec), costs.pairs or 0, costs.pairs_computed
-        sentence = f"{system.name} puts the first {two.depth} {two.count} of each query in order"
+        sentence = f"{system.name} reranks the first {two.depth} {two.count} of each query"
         sentence += f": {n_pairs:,} pairs"
         if n_computed:
-            least = f", {n_computed:,} of them computed now, which takes at least "
-            sentence += least if n_computed < n_pairs else ", which takes "
+            least = f", {n_computed:,} computed now in at least "
+            sentence += least if n_computed < n_pairs else ", in "
             sentence += format_time((system.seconds_per_query or before) - before)
             if costs.tokens is not None:
                 sentence += f" and {costs.tokens / max(len(system.ranking), 1):,.0f} tokens"
             sentence += f" after the {format_time(before)} of {system.first}"
         else:
-            sentence += ", all from the cache"
+            sentence += ", all cached"
         page.append(Words(f"{sentence}."))
     return page
 
@@ -656,8 +653,8 @@ def _variant_page(result: BenchResult, board: Leaderboard) -> Page:
     page: Page = []
     for comparison in result.variants(**asdict(board.settings)):
         page += [Words(verdict) for verdict in comparison.verdicts.values()]
-        family = f"a family of their own: {comparison.family}"
-        page.append(Words(f"The variants of {comparison.baseline} are {family}."))
+        sentence = f"Variants of {comparison.baseline} form a separate family: {comparison.family}."
+        page.append(Words(sentence))
         first = str(board.measures[0])
         headings = {"system": "variant", "mean": first}
         standings = comparison.standings_on(first)
@@ -676,7 +673,7 @@ def _variant_page(result: BenchResult, board: Leaderboard) -> Page:
     ]
     for system in result.systems:
         if system.result.index is not None and system.result.index.learnt:
-            later = "; documents added later may be found less often"
+            later = "; recall may be lower for documents added later"
             page.append(Words(f"{system.name}: {system.result.index.learnt}{later}.", "remark"))
     if rows:
         page.append(Table(tuple(rows[0]), tuple(tuple(row.values()) for row in rows)))
@@ -684,7 +681,7 @@ def _variant_page(result: BenchResult, board: Leaderboard) -> Page:
 
 
 def _describe_search(result: BenchResult) -> Iterator[str]:
-    """Yield what was searched and how, a sentence each."""
+    """Yield one sentence each on the collection and the search."""
     collection = result.collection
     n_queries = result.systems[0].scores.n_queries
     yield (
@@ -711,9 +708,9 @@ def _describe_search(result: BenchResult) -> Iterator[str]:
     if served := [s for s in result.systems if s.result.costs.serving is not None]:
         serving: Any = served[0].result.costs.serving
         yield (
-            f"Systems are queried at a concurrency of {serving['concurrency']}, after "
-            f"{serving['warm_up']} warm-up queries that do not count; latencies are of answers, "
-            "with 95 % intervals by order statistics."
+            f"Systems are queried at concurrency {serving['concurrency']} after "
+            f"{serving['warm_up']} warm-up queries; latencies have 95 % intervals by order "
+            "statistics."
         )
 
 

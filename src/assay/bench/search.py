@@ -67,7 +67,7 @@ class ChunkAggregation:
         kind, _, number = text.partition(":")
         if kind != "sum" or (parse_whole(number) or 0) < 1:
             rules = "'max' or 'sum:N', such as sum:3"
-            raise UsageError(f"Chunk scores are aggregated by {rules}, not {text!r}.")
+            raise UsageError(f"Unknown chunk aggregation {text!r}. Use {rules}.")
         return cls(int(number))
 
     def __str__(self) -> str:
@@ -213,7 +213,7 @@ class RankedDocs(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class EncodedTexts:
-    """Vectors of the units and of the queries, and what they cost."""
+    """Vectors of units and queries, with their costs."""
 
     docs: Any
     queries: Any
@@ -239,7 +239,7 @@ class EncodedTexts:
         )
 
     def as_result(self, ranked: RankedDocs, how: str = "", **costs: Any) -> SearchResult:
-        """Return what was retrieved by these vectors; `how`, where not by exact search of them."""
+        """Return the result for these vectors; `how` names an inexact search."""
         costs_of_search = replace(self.costs, search_seconds=ranked.seconds, **costs)
         counts = len(self.docs), self.n_cut, len(self.docs) - len(self.usable)
         parts: Any = {"chunks": ranked.chunks, "units": ranked.units}
@@ -341,7 +341,7 @@ class ModelSearch:
             docs, queries = replace(docs, vectors=both[0]), replace(queries, vectors=both[1])
         n_dimensions = docs.vectors.shape[1]
         if n_dimensions != (width := queries.vectors.shape[1]):
-            sizes = f"{n_dimensions} dimensions of documents and {width} of queries"
+            sizes = f"{n_dimensions} dimensions for documents and {width} for queries"
             raise UsageError(f"{name!r} makes {sizes}.")
         sums = docs.seconds + queries.seconds, docs.n_computed + queries.n_computed
         tokens = add_tokens(docs.tokens, queries.tokens)
@@ -388,7 +388,7 @@ class ModelSearch:
         return replace(data, **queries, allowed=allowed)
 
     def search_small_letters(self) -> SearchResult | None:
-        """Return what is found for them."""
+        """Return the results of lower-cased queries."""
         data, encoded = self.small_letters, self._vectors
         if data is None or encoded is None:
             return None
@@ -457,8 +457,8 @@ class ModelSearch:
             at = _places_of(among, usable)
             if isinstance(docs, Codes) and isinstance(queries, Codes):
                 some = Codes(queries.packed[rows], queries.bits)
-                others = docs if among is None else Codes(docs.packed[at], docs.bits)
-                ranking = rank_codes(some, others, k, threads=options.threads)
+                candidates = docs if among is None else Codes(docs.packed[at], docs.bits)
+                ranking = rank_codes(some, candidates, k, threads=options.threads)
             else:
                 left, right = cast("tuple[Any, Any]", (queries, docs))
                 how: Any = {"metric": metric, "zero": "drop", "threads": options.threads}
@@ -553,7 +553,7 @@ def _text_model(model: Model, options: SearchOptions) -> TextModel:
 
 
 def check_kinds(plan: BenchPlan) -> None:
-    """Refuse what does not go with the vectors of a model, as far as files tell what it makes."""
+    """Reject settings that contradict a model's vectors, as far as files tell."""
     for model in plan.models:
         if (kind := vector_kind(model.spec)) is not None:
             check_ragged(kind, model, plan.indexes)
@@ -573,25 +573,25 @@ def check_tokens(plan: Rerank, kind: ragged.VectorKind | None) -> None:
 
 
 def check_ragged(kind: ragged.VectorKind, model: Model, indexes: Iterable[str] = ()) -> None:
-    """Refuse metric, code and indexes that do not go with what a model makes of a text."""
+    """Reject metric, code and indexes that do not fit a model's vectors."""
     named, metric, code = f"{model.name!r} makes {ragged.NAMES[kind]}", model.metric, model.codes
     if kind == "dense":
         if code is not None and token_codes.is_pooled(code):
-            raise UsageError(f"{named} of a text; {code!r} pools token vectors.")
+            raise UsageError(f"{named} per text; {code!r} pools token vectors. Omit it.")
         return
     if kind == "tokens":
         if metric is not None:
-            raise UsageError(f"{named}, which are compared by MaxSim. Omit its metric {metric!r}.")
+            raise UsageError(f"{named}, compared by MaxSim. Omit its metric {metric!r}.")
         if code is not None:
             token_codes.parse_code(code)
     elif metric == "l2":
-        raise UsageError(f"{named}, which are compared by 'dot' or 'cosine', not 'l2'.")
+        raise UsageError(f"{named}, compared by 'dot' or 'cosine'. Replace 'l2'.")
     elif code is not None:
         raise UsageError(f"{named}, which have no codes. Omit codes={code}.")
     for index in indexes:
         raise UsageError(
-            f"{named}, which the index {mask_secrets(index)!r} does not take: they are searched "
-            "exactly. Run them without --index."
+            f"{named}, which the index {mask_secrets(index)!r} cannot hold. Run them without "
+            "--index."
         )
 
 
@@ -630,7 +630,7 @@ def _asking(name: str, encoded: EncodedTexts) -> NDArray[np.int64]:
 
 
 def _no_vectors(name: str, what: str) -> InputError:
-    return InputError(f"{name!r} gives all {what} a vector of zeros: nothing can be retrieved.")
+    return InputError(f"{name!r} gives all {what} a zero vector: nothing can be retrieved.")
 
 
 def _renumber(ranking: Ranking, units: NDArray[np.int64], query_ids: Ids) -> Ranking:

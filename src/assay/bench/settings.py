@@ -1,4 +1,4 @@
-"""Settings of a bench, each declared once: options, config keys and their schema come from here.
+"""Settings of a bench: options, config keys and their schema.
 
     Setting → option of `assay bench` (bench.command), key of bench.toml (SCHEMA), key of a request
 
@@ -32,8 +32,8 @@ def _input(name: str, help: str, value: Schema = TEXT, default: Any = None, **mo
     What follows the name is how the help calls its value.
     """
     name, _, metavar = name.partition(" ")
-    shown = {"metavar": metavar} if metavar else {}
-    return Setting(name, help, value, default, {"section": "Input", **shown, **more})
+    display = {"metavar": metavar} if metavar else {}
+    return Setting(name, help, value, default, {"section": "Input", **display, **more})
 
 
 _file = partial(_input, reads=True, metavar="FILE")
@@ -46,7 +46,7 @@ _HUB_AND_SIZE: Final = (
     _number("max_length", "Maximum number of tokens; longer texts are truncated."),
     _of_models("revision REV", "Commit, branch or tag of st: models."),
     _of_models("dtype", "Number type of st: models.", one_of(DTYPES)),
-    _of_models("trust_remote_code", "Run code that comes with st: models.", SWITCH, is_flag=True),
+    _of_models("trust_remote_code", "Run code shipped with st: models.", SWITCH, is_flag=True),
     _number("batch_size", "Encoding batch size."),
     _of_models(
         "price NAME=AMOUNT",
@@ -62,7 +62,7 @@ MODEL: Final = (
     _of_models("doc_prefix TEXT", "Prefix of every document.", settings.ANY_TEXT),
     _of_models(
         "normalize",
-        "Whether vectors are scaled to length 1.",
+        "Scale vectors to length 1.",
         SWITCH,
         flags=("--normalize/--no-normalize",),
     ),
@@ -70,13 +70,11 @@ MODEL: Final = (
     _of_models(
         "base_url URL", "Endpoint URL of openai: models.", allow="assay.cli.settings:allow_anything"
     ),
-    Setting(
-        "key_env", "Environment variable with the key of that endpoint; without it none is sent."
-    ),
+    Setting("key_env", "Environment variable with the endpoint's key. [no key]"),
     *_HUB_AND_SIZE,
-    Setting("metric", "Similarity of its vectors, if another.", one_of(METRICS)),
-    Setting("codes", "What its vectors are searched as: int8, binary, pq:M, ..."),
-    Setting("chunk", "How documents are cut for it, as after @ in its spec: sentences:5:1."),
+    Setting("metric", "Similarity of its vectors.", one_of(METRICS)),
+    Setting("codes", "Code of its vectors: int8, binary, pq:M, ..."),
+    Setting("chunk", "Chunking of its documents, such as sentences:5:1."),
     Setting(
         "settings", "Settings of bm25, tfidf and lsa, such as k1, b, stemmer.", {"type": "object"}
     ),
@@ -84,11 +82,11 @@ MODEL: Final = (
 _FUSION: Final = (
     Setting("name", "Its name in results."),
     Setting("of", "Names of the models to fuse.", {**TEXTS, "minItems": 2}),
-    Setting("method", "How rankings are fused.", one_of(METHODS)),
-    Setting("normalize", "How scores are put on one scale.", one_of(NORMALIZATIONS)),
+    Setting("method", "Fusion method.", one_of(METHODS)),
+    Setting("normalize", "Score normalisation.", one_of(NORMALIZATIONS)),
     Setting("weights", "Weights of the models.", {"type": "array", "items": settings.POSITIVE}),
     Setting("rrf_k", "Constant of rrf.", at_least(0)),
-    Setting("tune", "Fit weights by cross-validation in this number of folds.", at_least(2)),
+    Setting("tune", "Number of folds for tuning weights.", at_least(2)),
     Setting("seed", "Seed of the folds.", at_least(0), 0),
 )
 _RERANK: Final = (
@@ -96,40 +94,35 @@ _RERANK: Final = (
     Setting("of", "Name of the model or fusion that retrieves."),
     Setting(
         "spec",
-        "What puts them in order: py:MODULE:FUNCTION, st:MODEL, onnx:FOLDER, rerank:URL, "
-        "maxsim:MODEL.",
+        "Reranker: py:MODULE:FUNCTION, st:MODEL, onnx:FOLDER, rerank:URL, maxsim:MODEL.",
     ),
-    Setting("depth", "Number of documents of each query to rerank; 100 by default.", WHOLE),
-    Setting("count", "What depth counts.", one_of(["documents", "chunks"]), "documents"),
+    Setting("depth", "Documents per query to rerank. [100]", WHOLE),
+    Setting("count", "Unit of depth.", one_of(["documents", "chunks"]), "documents"),
     *_HUB_AND_SIZE,
 )
 RERANK_SCHEMA: Final = object_schema(_RERANK, "of", "spec")
 # Systems that Assay does not run itself; options hold for all of them.
 _of_systems = partial(_input, section="Systems")
-_DOC_OF: Final = _of_systems(
-    "doc_of REGEX", "Regular expression or file from returned to judged ids."
-)
+_DOC_OF: Final = _of_systems("doc_of REGEX", "Map from returned to judged ids (regex or file).")
 SYSTEM: Final = (
     Setting("name", "Its name in results; by default the spec."),
     Setting("spec", "Such as run:FILE, retrieve:MODULE:FUNCTION, http:PRESET:URL."),
     Setting("id", "Path of the id in a hit, such as metadata.source."),
-    Setting(
-        "scores", "Which scores are best; by order they do not count.", one_of(SCORE_DIRECTIONS)
-    ),
+    Setting("scores", "Best scores: high, low, or order to ignore them.", one_of(SCORE_DIRECTIONS)),
     Setting("doc_of", _DOC_OF.help),
-    Setting("exact", "Model whose exact search it is to find again: its recall is measured."),
+    Setting("exact", "Model of the exact search to measure recall against."),
     # Of http: systems.
-    Setting("method", "POST, GET or PUT; POST by default."),
-    Setting("headers", "Further headers of a request; they hold no key.", {"type": "object"}),
+    Setting("method", "HTTP method. [POST]"),
+    Setting("headers", "Further request headers, without keys.", {"type": "object"}),
     Setting("body", "Template of a request; {{query}} and {{k}} are filled.", {"type": "object"}),
     Setting("hits", "Path of the list of hits in an answer."),
     Setting("score", "Path of the score in a hit."),
-    Setting("field", "Field that a preset searches."),
+    Setting("field", "Searched field of a preset."),
     Setting("collection", "Name of the collection, for Typesense and Weaviate."),
-    Setting("most", "Number of hits that the engine returns at most.", WHOLE),
-    Setting("timeout", "Seconds for a whole answer; 30 by default.", settings.POSITIVE),
-    Setting("key_env", "Environment variable with the key; without it none is sent."),
-    Setting("key_header", "Header of the key and what stands before it: 'api-key: '."),
+    Setting("most", "Maximum number of hits of the engine.", WHOLE),
+    Setting("timeout", "Seconds to wait for an answer. [30]", settings.POSITIVE),
+    Setting("key_env", "Environment variable with the key. [no key]"),
+    Setting("key_header", "Key header and prefix, such as 'api-key: '."),
 )
 
 # Keys of the file itself.
@@ -148,7 +141,7 @@ BENCH: Final = (
     ),
     _file("queries", "Queries: .jsonl, .json, .csv, .tsv, .parquet."),
     _file("qrels", "Judgments: TREC, .tsv, .csv, .json, .parquet.", flags=("-r", "--qrels")),
-    _file("answers", "Answer strings of the queries; documents containing one are relevant."),
+    _file("answers", "Answer strings of queries; documents containing one are relevant."),
     _input("split NAME", "Judgments of a folder in BEIR's layout.", default="test"),
     _input("name NAME", "Name of the collection.", offers="assay.store.completion:offer_names"),
     _input(
@@ -158,7 +151,7 @@ BENCH: Final = (
     _input("fold max|sum:N", "Document score from chunk scores: max (default) or sum:N."),
     _input(
         "judged",
-        "Judged units: documents, or chunks DOC#1, DOC#2.",
+        "Judged unit: documents, or chunks (DOC#1, DOC#2).",
         one_of(["documents", "chunks"]),
         "documents",
     ),
@@ -198,7 +191,7 @@ BENCH: Final = (
     _of_systems("timeout SECONDS", "Seconds to wait for an answer.", settings.POSITIVE),
     _of_systems("retries N", "Retries of a failed query. [2]", at_least(0)),
     _of_systems(
-        "failed", "Failed queries: an error, or skipped for all systems.", one_of(FAILED), "error"
+        "failed", "Failed queries: error, or skip for all systems.", one_of(FAILED), "error"
     ),
     _input("filter COLUMN", "Filter by shared columns: tenant, or date>=since.", TEXTS),
     _of_models("sweep NAME=V1,V2,...", "Values of an index option, depth or weight to compare."),
@@ -206,7 +199,7 @@ BENCH: Final = (
     _of_models("device NAME", "Device of the models."),
     _input(
         "measures NAME",
-        "Measure; the first decides the order.",
+        "Measure; the first one sorts.",
         {**TEXTS, "minItems": 1},
         list(MEASURES),
         flags=("-m", "--measure", "measures"),

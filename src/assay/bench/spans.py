@@ -60,7 +60,7 @@ _FORMULAS: Final = {
     "SpanIoU": "|rel ∩ ret| / (Σ |chunk| + |rel − ret|)",
     "SpanPOmega": "|rel ∩ C| / |rel ∪ C|, C: chunks that hold something relevant",
 }
-_TOKENS: Final = Param(False, "flag", "count words and punctuation marks, not characters")
+_TOKENS: Final = Param(False, "flag", "count words and punctuation, not characters")
 _ROLES: Final = {"judged query": "queries", "judged doc": "documents"}
 _ENDS: Final = {"span start": "start of a passage", "span end": "end of a passage"}
 _NOTHING: Final = np.empty((0, 3), np.int64)
@@ -75,7 +75,7 @@ def register_measures() -> None:
     for name, (about, alias) in _ABOUT.items():
 
         def refuse(at: Any, _name: str = name, **_: Any) -> Floats:
-            advice = "give 'assay bench' judgments with the columns start and end"
+            advice = "pass judgments with start and end to 'assay bench'"
             raise MeasureError(f"{_name} needs relevant passages: {advice}.")
 
         refuse.__doc__ = f"{about[0].upper()}{about[1:]}."
@@ -104,12 +104,12 @@ def split_measures(
         return every, every, None
     judgments = read_spans(spans)
     if judgments is None:
-        raise UsageError(f"The spans have no columns start and end. {_ADVICE}")
+        raise UsageError(f"The spans lack the columns start and end. {_ADVICE}")
     scorer = SpanScorer(collection, judgments)
     if not of_spans:
         every = (*every, *parse_many(SPAN_MEASURES))
     if not scorer.spans:
-        raise InputError("No passage is relevant to a query of the collection.")
+        raise InputError("No relevant passage belongs to a query here. Check the ids.")
     of_docs = tuple(named for named in every if not is_span_measure(named))
     return every, of_docs or parse_many(MEASURES[:1]), scorer
 
@@ -166,11 +166,11 @@ class SpanJudgments:
 
 
 def _find_fault(passage: Passage, text: str) -> str:
-    """Return what is wrong with a passage of this text; empty if nothing is."""
+    """Return the fault of a passage in this text; empty for none."""
     start, end = passage.start, passage.end
     place = f"characters {start}–{end} of {passage.doc!r:.80}"
     if not 0 <= start < end:
-        return f"{place} are not a valid span (0 <= start < end)."
+        return f"{place} are not a valid span. Use 0 <= start < end."
     if end > len(text):
         return (
             f"{place} end beyond its {len(text):,} characters. Count code points of the text "
@@ -209,7 +209,7 @@ def read_spans(source: Any) -> SpanJudgments | None:
     if not isinstance(source, str | os.PathLike):
         rows = list(source) if isinstance(source, Iterable) else [source]
         if any(not isinstance(row, tuple | list) or len(row) != 4 for row in rows):
-            raise UsageError("A passage is (query, doc, start, end).")
+            raise UsageError("Not a passage. Pass (query, doc, start, end).")
         listed = [dict(zip(("query", "doc", "start", "end"), row, strict=True)) for row in rows]
         table = tabular.table_of_records(listed, "passage {}".format, "the passages")
     else:
@@ -259,7 +259,7 @@ def _parse_list(cell: Any) -> list[Any]:
 def _read_reference(part: Any, place: str) -> tuple[Any, Any, Any]:
     """Return start, end and text of one entry of a list of references."""
     if not isinstance(part, Mapping):
-        raise FormatError(f"{place}: a reference has a start and an end, found {part!r:.60}.")
+        raise FormatError(f"{place}: {part!r:.60} lacks start or end. Add both.")
     start, end = tabular.require_columns(list(part), _ENDS, place, _ADVICE)
     text = tabular.pick_column(list(part), "span text", place)
     return part[start], part[end], part[text] if text else None

@@ -50,7 +50,7 @@ class Sweep:
         values = tuple(dict.fromkeys(value.strip() for value in listed.split(",")))
         number = re.compile(r"\d+(\.\d+)?")
         if not option.strip() or not all(map(number.fullmatch, values)) or len(values) < 2:
-            raise UsageError(f"A sweep is written {_FORM} with two values or more; found {text!r}.")
+            raise UsageError(f"Cannot read the sweep {text!r}. Write {_FORM}, two values or more.")
         return cls(option.strip(), values)
 
     def check(self, n_queries: int) -> None:
@@ -81,7 +81,7 @@ class Sweep:
             plan = replace(plan, indexes=tuple(chain.from_iterable(specs.values())))
         if not curves:
             needs = {"depth": "a reranker", "weight": "a fusion"}.get(self.option, "an index")
-            raise UsageError(f"The sweep of {self.option} has nothing to vary. Name {needs}.")
+            raise UsageError(f"The sweep of {self.option} needs {needs}. Add one.")
         return plan, curves
 
     def _set(self, spec: str, value: str) -> str:
@@ -93,10 +93,7 @@ class Sweep:
 
 def _check_number(n: int, what: str) -> None:
     if n < _FEWEST:
-        raise UsageError(
-            "A sweep chooses on one half of the queries and reports on the other: "
-            f"{n} {what} are too few, it takes {_FEWEST}."
-        )
+        raise UsageError(f"{n} {what} are too few to choose and report on halves. Use {_FEWEST}.")
 
 
 def _set_depth(value: str) -> dict[str, Any]:
@@ -106,7 +103,7 @@ def _set_depth(value: str) -> dict[str, Any]:
 def _set_weight(value: str) -> dict[str, Any]:
     weight = float(value)
     if not 0 < weight < 1:
-        raise UsageError(f"A swept weight lies between 0 and 1, found {value}.")
+        raise UsageError(f"The weight {value} is not between 0 and 1. Correct it.")
     return {"weights": (weight, 1 - weight), "tune": None}
 
 
@@ -163,7 +160,7 @@ class SweepCurve(Shown):
 
     @property
     def method(self) -> str:
-        """How the choice was made, for output and signatures."""
+        """Method of the choice, for output and signatures."""
         values = ",".join(point.value for point in self.points)
         return (
             f"sweep:{self.option}={values}|rule:cheapest not significantly worse (max-t)|chosen on "
@@ -186,8 +183,13 @@ class SweepCurve(Shown):
             ends = f"{self.loss.estimate:+.4f} {self.loss.sentence()}"
             page.append(Words(f"Held-out difference to the best: {ends}."))
             if self.loss.high < 0:
-                advice = f"take {self.setting(self.best)}, or more queries"
-                page.append(Words(f"the choice loses on held-out queries: {advice}", "remark"))
+                advice = f"use {self.setting(self.best)}, or more queries"
+                page.append(
+                    Words(
+                        f"the chosen value is significantly worse on held-out queries: {advice}",
+                        "remark",
+                    )
+                )
         return [*page, Words(self.method, "method")]
 
     def to_dict(self) -> dict[str, Any]:

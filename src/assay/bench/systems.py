@@ -52,7 +52,7 @@ def check_system(spec: str, settings: Mapping[str, Any]) -> None:
     if kind not in SYSTEMS:
         raise SYSTEMS.unknown(spec)
     if not argument:
-        raise UsageError(f"The system {spec!r} must be written {SYSTEMS[kind].form}.")
+        raise UsageError(f"The system {spec!r} is incomplete. Write {SYSTEMS[kind].form}.")
     if kind == "http":  # nothing is sent yet
         SYSTEMS[kind].load()(argument, settings)
 
@@ -123,8 +123,8 @@ def check_repeats(ids: list[str]) -> None:
     first = next(id for place, id in enumerate(ids) if id in ids[:place])
     ranks = [rank for rank, id in enumerate(ids, 1) if id == first]
     raise IdError(
-        f"the document {first!r:.80} is there twice, at ranks {ranks[0]} and {ranks[1]}. Return "
-        "each once; where ids are those of chunks or of their documents, name it with --doc-of"
+        f"the document {first!r:.80} appears twice, at ranks {ranks[0]} and {ranks[1]}. "
+        "Return each once; map chunk ids with --doc-of"
     )
 
 
@@ -144,11 +144,11 @@ def _items_of(answer: Any) -> list[Any]:
         return items
     if inspect.isawaitable(answer):
         getattr(answer, "close", lambda: None)()
-        raise InputError("it returned a coroutine. Give a function that waits for the answer")
+        raise InputError("it returned a coroutine. Pass a synchronous function")
     if isinstance(answer, str | bytes | Set) or not isinstance(answer, Iterable):
         raise InputError(
-            f"it returned {type(answer).__name__}. Return a list of ids, of (id, score) pairs or "
-            "of dictionaries with 'id' and 'score'; an empty list where nothing matches"
+            f"it returned {type(answer).__name__}. Return a list of ids, of (id, score) pairs "
+            "or of dictionaries with 'id' and 'score'; an empty list for no match"
         )
     hits = list(islice(answer, _MOST_HITS + 1))
     if len(hits) > _MOST_HITS:
@@ -185,7 +185,7 @@ def _follow(item: Any, path: str, rank: int) -> Any:
     for name in path.split("."):
         item = _get(item, name)
         if item is None:
-            raise IdError(f"hit {rank} has no {path!r}. Name the field that holds the id")
+            raise IdError(f"hit {rank} has no {path!r}. Name the field of the id")
     return item
 
 
@@ -196,8 +196,8 @@ def _as_id(value: Any, rank: int) -> str:
         return str(value)
     what = "no id" if value is None else f"the id {value!r:.60} of type {type(value).__name__}"
     raise IdError(
-        f"hit {rank} has {what}. Give documents an id when you index them, or name the field that "
-        "holds it (id, such as metadata.source)"
+        f"hit {rank} has {what}. Index documents with ids, or name the id field (such as "
+        "metadata.source)"
     )
 
 
@@ -252,8 +252,8 @@ def as_retrieve(target: Any) -> Retrieve:
         return _call_with(run, "query", _K_NAMES)
     if not callable(target) or inspect.isclass(target):
         raise UsageError(
-            f"A retriever is a function, or an object with a method invoke, retrieve or "
-            f"run(query=...); found {type(target).__name__}."
+            f"{type(target).__name__} is not a retriever. Pass a function, or an object with "
+            "invoke, retrieve or run(query=...)."
         )
     return _call_with(target, "", _K_NAMES)
 

@@ -64,7 +64,7 @@ def print_leaderboard(console: Console, result: BenchResult, report: Any) -> Non
 
 
 def _width(table: Table, without: set[int]) -> int:
-    """Return how wide a table is without some of its columns."""
+    """Return the width of a table without some columns."""
     texts = [map(printable, table.columns), *((cell.text for cell in row) for row in table.rows)]
     widths = [max(map(cell_len, column)) for column in zip(*texts, strict=True)]
     return sum(width + 3 for place, width in enumerate(widths) if place not in without)
@@ -133,7 +133,7 @@ def print_answers(answers: Answers) -> None:
     if answers.relevant:
         _print_cut(console, answers.relevant_table())
     else:
-        console.print(Text("No document is known to be relevant.", style="dim"))
+        console.print(Text("No document is judged relevant.", style="dim"))
     for name, results in answers.by_system.items():
         values = answers.values.get(name, {})
         numbers = "  ".join(f"{key} {value:.4f}" for key, value in values.items())
@@ -141,7 +141,7 @@ def print_answers(answers: Answers) -> None:
         if results.results:
             _print_cut(console, answers.table(name))
         else:
-            console.print(Text("It retrieved nothing.", style="dim"))
+            console.print(Text("No results.", style="dim"))
 
 
 def _print_cut(console: Console, table: Table) -> None:
@@ -171,7 +171,7 @@ def print_title(title: str, words: str) -> None:
 
 
 def print_steps(steps: Mapping[str, str]) -> None:
-    """Print what to do next: a few words, and what to type."""
+    """Print next steps: a description and a command each."""
     console = _open_console()
     console.rule(style="green", characters="━")
     for what, how_to in steps.items():

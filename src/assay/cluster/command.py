@@ -26,7 +26,7 @@ else:
     "--encoder SPEC",
     "spec",
     required=True,
-    help="The text model, such as wordllama, st:MODEL or py:MODULE:FUNCTION.",
+    help="Text model: wordllama, st:MODEL, py:MODULE:FUNCTION, ...",
     offers="assay.models.specs:offer_models",
 )
 @options.in_result(
@@ -35,7 +35,7 @@ else:
     "folder",
     type=options.output_folder,
     required=True,
-    help="Folder for the vectors, reached by all workers.",
+    help="Shared folder for the vectors.",
     writes=True,
     folder=True,
 )
@@ -69,7 +69,7 @@ def command(
     with open_cluster_with_bar("encoding", where, workers, timings=timings) as cluster:
         done = encode_shards(texts, spec, folder, settings=settings, cluster=cluster)
     output.log(
-        f"{done.manifest}: {done.n_texts} texts, {done.made} shards made, {done.resumed} were ready"
+        f"{done.manifest}: {done.n_texts} texts, {done.made} shards encoded, {done.resumed} reused"
     )
     if done.empty:
-        output.log(f"{done.empty} texts are empty; their vectors are zero (assay rank --zero)")
+        output.log(f"{done.empty} texts are empty and have zero vectors (see assay rank --zero)")

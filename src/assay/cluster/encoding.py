@@ -136,13 +136,13 @@ def _sources(texts: Any) -> list[str]:
         files += expand(url) if pattern else [url]
     if not files:
         words = mask_secrets(repr(texts))
-        raise StorageError(f"{words} names no texts: no file matches. Check the pattern.")
+        raise StorageError(f"{words} matches no file of texts. Check the pattern.")
     ordered = sorted(
         {os.path.abspath(url) if not is_remote(url) else url for url in files}, key=natural_order
     )
     for url in ordered:
         if ending_of(without_query(url)) not in TEXT_ENDINGS:
-            raise UsageError(f"{url}: texts are read from {', '.join(TEXT_ENDINGS)} files.")
+            raise UsageError(f"{url}: unknown ending. Use {', '.join(TEXT_ENDINGS)}.")
     return ordered
 
 
@@ -321,8 +321,8 @@ def _load_model(model: _WorkerModel) -> Encoder:
         ) from error
     if fingerprint != model.fingerprint:
         raise ClusterError(
-            f"The worker {worker_name()} has another {model.spec!r} than the driver: "
-            "versions, weights, source or address differ. Install the same on all nodes."
+            f"The worker {worker_name()} has another {model.spec!r} than the driver (version, "
+            "weights, source or address). Install the same on all nodes."
         )
     return loaded.encoder
 

@@ -440,7 +440,7 @@ def sampled_recall(
     values, n_queries = _recalls(approximate, exact, checks.check_cutoff(k)), matrix.shape[0]
     level = check_level(level)
     if len(values) < min(_FEWEST, n_queries):
-        raise UsageError(f"sample must be at least {_FEWEST} queries, found {len(values)}.")
+        raise UsageError(f"sample has {len(values)} queries. Use at least {_FEWEST}.")
     mean = float(values.mean())
     low, high, method = mean, mean, "all queries"
     if len(values) < n_queries:
@@ -456,7 +456,7 @@ def _recalls(approximate: Ranking, exact: Ranking, k: int) -> Floats:
     places = exact.query_ids.match(approximate.query_ids)
     if (places < 0).any():
         stranger = exact.query_ids[int(np.argmax(places < 0))]
-        raise MismatchError(f"The approximate ranking has no query {stranger!r}.")
+        raise MismatchError(f"The approximate ranking lacks query {stranger!r}. Add it.")
     docs = np.unique(exact.docs, return_counts=True)[0].astype(np.int64)
     names = exact.doc_ids.take(docs)
     if not exact.has_ids and approximate.doc_ids.kind == "text":

@@ -172,10 +172,7 @@ class ThreadExecutor(Executor):
         self._threads = list(takewhile(start_thread, threads))
         self.workers = len(self._threads)
         if not self._threads:
-            raise ClusterError(
-                "The system gives no thread to this process. End some others, or raise the limit "
-                "of processes (ulimit -u)."
-            )
+            raise ClusterError("No thread available. End other processes, or raise ulimit -u.")
 
     def _work(self) -> None:
         while (task := self._waiting.get()) is not None:

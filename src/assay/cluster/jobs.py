@@ -112,8 +112,8 @@ def _refuse_other_job(folder: str, before: Mapping[str, Any], now: Mapping[str, 
     shards = shards if isinstance(shards, list) else []
     if len(shards) != len(now["shards"]):
         raise MismatchError(
-            f"The checkpoint {folder} was made of {len(shards)} shards, and there are "
-            f"{len(now['shards'])} now. Give the same shards, or another folder."
+            f"The checkpoint {folder} has {len(shards)} shards, this job "
+            f"{len(now['shards'])}. Pass the same shards, or another folder."
         )
     for previous, new in zip(shards, now["shards"], strict=True):
         old = previous if isinstance(previous, dict) else {}
@@ -121,14 +121,14 @@ def _refuse_other_job(folder: str, before: Mapping[str, Any], now: Mapping[str, 
             raise MismatchError(
                 f"Shard {new['path']} changed since the checkpoint {folder} was made: it had "
                 f"{old.get('rows')} rows and SHA-256 {str(old.get('sha256'))[:12]}…, now "
-                f"{new['rows']} and {new['sha256'][:12]}…. Restore it, or give another folder."
+                f"{new['rows']} and {new['sha256'][:12]}…. Restore it, or pass another folder."
             )
     for key, value in now.items():
         if key != "shards" and before.get(key) != value:
             raise MismatchError(
                 f"The checkpoint {folder} belongs to another job: {key} was "
-                f"{before.get(key)!r:.80}, and is {value!r:.80} now. Give the same request, or "
-                "another folder."
+                f"{before.get(key)!r:.80}, and is {value!r:.80} now. Repeat the same request, "
+                "or pass another folder."
             )
 
 
@@ -365,14 +365,14 @@ def _find_excluded(
     """Read `exclude` as document numbers of the whole corpus."""
     if exclude is not None and (query_ids is None) != (not corpus.id_kind):
         raise UsageError(
-            "exclude goes by id where both sides have ids, by row where neither has. Give query "
-            "ids and shards with ids, or none."
+            "exclude needs ids on both sides or on neither. Pass query ids and shards with "
+            "ids, or none."
         )
     if query_ids is None or exclude is None:
         return inputs.exclusions_of(exclude, n_queries, corpus.n_docs, None, None)
     if isinstance(exclude, str):
         if exclude != "self":
-            raise UsageError(f"exclude must be None, 'self' or a list of pairs, found {exclude!r}.")
+            raise UsageError(f"exclude is {exclude!r}. Pass None, 'self' or a list of pairs.")
         self_docs = corpus.found["query"]
         there = np.flatnonzero(self_docs >= 0)
         pairs = np.stack([there, self_docs[there]], axis=1)
@@ -386,7 +386,7 @@ def distinct(ids: list[Any], what: str) -> list[Any]:
     try:
         return list(dict.fromkeys(ids))
     except TypeError:
-        raise IdError(f"{what} must name documents by ids: text or whole numbers.") from None
+        raise IdError(f"{what} must be ids (text or whole numbers). Convert them.") from None
 
 
 def _pairs_by_id(exclude: Any, query_ids: Ids, corpus: Corpus) -> Ints:
@@ -400,7 +400,7 @@ def _pairs_by_id(exclude: Any, query_ids: Ids, corpus: Corpus) -> Ints:
         if (numbers < 0).any():
             what = ("query", "doc")[side]
             stranger = listed[int(np.argmax(numbers < 0))][side]
-            raise IdError(f"exclude names the {what} {stranger!r}, which is not among the {what}s.")
+            raise IdError(f"exclude names the {what} {stranger!r}, an unknown {what}. Correct it.")
     return np.stack([queries, docs], axis=1)
 
 

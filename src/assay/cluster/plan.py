@@ -138,12 +138,12 @@ class ShardPlan:
             ("operations", f"{self.flops:.3g}"),
             ("to read", f"{_size(self.bytes_read)}: every shard for every block of queries"),
             ("to move", f"{_size(self.query_bytes)} of queries, {_size(self.list_bytes)} of lists"),
-            ("held", f"{self.most_held} lists at the most, {_size(self.held_bytes)}"),
+            ("held", f"{self.most_held} lists at most, {_size(self.held_bytes)}"),
             ("memory", f"{_size(self.worker_bytes)} for each worker"),
             ("expected time", _duration(self.seconds)),
         ]
         if self.n_tasks < self.workers:
-            idle = f"{self.workers - self.n_tasks} workers have nothing to do"
+            idle = f"{self.workers - self.n_tasks} workers are idle"
             lines.append(("note", f"{idle}: use more shards or a smaller --query-block"))
         return lines
 
@@ -187,7 +187,7 @@ def plan_shards(
     k, workers = checks.check_cutoff(k), checks.check_cutoff(workers, "workers")
     cluster = Cluster(query_block=query_block, in_flight=in_flight)
     if is_tokens(queries):
-        raise UsageError("A plan is for one vector a document. Search token vectors without it.")
+        raise UsageError("Plans need one vector per document. Search without --dry-run.")
     matrix = matrix_of(open_rows(queries), "queries")
     corpus = survey(SerialExecutor(), shards, hashed=False, verified=False)
     check_columns(corpus.columns, matrix.shape[1])

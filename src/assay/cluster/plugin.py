@@ -1,4 +1,4 @@
-"""Declare what the cluster room offers to the rest of the house."""
+"""Declare the cluster plugin."""
 
 from assay.plugins import CommandEntry, Plugin
 

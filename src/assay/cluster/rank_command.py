@@ -57,7 +57,7 @@ _ONLY_SHARDS = (
 timings_option = options.in_machines(
     "--timings FILE",
     type=options.output_file,
-    help="Write time and bytes of every task as JSON.",
+    help="Time and bytes of every task (JSON).",
     writes=True,
 )
 _shard_options = options.add_options(
@@ -65,16 +65,16 @@ _shard_options = options.add_options(
     options.in_search(
         "--checkpoint DIR",
         type=options.output_folder,
-        help="Keep finished blocks in DIR, and resume from there.",
+        help="Folder of finished blocks, to resume from.",
         writes=True,
         folder=True,
     ),
     options.in_search(
-        "--dry-run", is_flag=True, help="Print plan, bytes to move and expected time only."
+        "--dry-run", is_flag=True, help="Print only plan, traffic and expected time."
     ),
-    options.in_search("--query-block N", least=1, help="Queries of one task. [8192]"),
+    options.in_search("--query-block N", least=1, help="Queries per task. [8192]"),
     options.in_machines(
-        "--in-flight N", least=3, help="Partial results that may be in memory at one time."
+        "--in-flight N", least=3, help="Maximum number of partial results in memory."
     ),
     timings_option,
 )
@@ -83,13 +83,13 @@ _shard_options = options.add_options(
 @click.command("rank", cls=Command, verified=True)
 @argument("queries", metavar="QUERIES", reads=True)
 @argument("docs", metavar="DOCS", reads=True, names="assay.cluster.shards:list_manifest")
-@options.write_option("The run to write.", "target")
-@options.in_search("-k N", shown=100, help="Documents for each query.")
+@options.write_option("Run file to write.", "target")
+@options.in_search("-k N", shown=100, help="Documents per query.")
 @options.in_search(
     "--metric",
     choices=["cosine", "dot", "l2", "maxsim"],
     shown="cosine",
-    help="Similarity; maxsim is for token vectors.",
+    help="Similarity; maxsim for token vectors.",
 )
 @options.in_input("--query-ids FILE", help="Query ids, one per line. [row numbers]", reads=True)
 @options.in_input("--doc-ids FILE", help="Document ids, one per line. [row numbers]", reads=True)
@@ -103,7 +103,7 @@ _shard_options = options.add_options(
 @options.in_search(
     "--prepare FILE",
     type=options.output_file,
-    help="Keep the prepared documents in FILE for faster searches.",
+    help="Cache of prepared documents, for faster searches.",
     writes=True,
 )
 @options.in_search("--threads N", type=int, help="Number of threads. [all cores]")
@@ -119,21 +119,19 @@ _shard_options = options.add_options(
 )
 @options.ir_metadata_option
 @_shard_options
-@options.in_search("--sample N", least=1, help="Search for N random queries only.")
-@options.in_statistics("--seed N", least=0, help="With --sample. [0]")
+@options.in_search("--sample N", least=1, help="Number of random queries to search.")
+@options.in_statistics("--seed N", least=0, help="Random seed of --sample. [0]")
 @options.in_search(
-    "--recall-of RUN", help="Approximate run whose recall to estimate, with --sample.", reads=True
+    "--recall-of RUN", help="Approximate run whose recall --sample estimates.", reads=True
 )
-@options.in_input("-r", "--qrels QRELS", help="Score the run against these judgments.", reads=True)
+@options.in_input("-r", "--qrels QRELS", help="Judgments, to score the run.", reads=True)
 @options.measures_option("Measure to score with --qrels. May be repeated.")
 @options.mismatch_option
-@options.in_store(
-    "--save", is_flag=True, help="With --qrels: store the scores as a run.", aside=True
-)
+@options.in_store("--save", is_flag=True, help="Store the scores (with --qrels).", aside=True)
 @options.store_option
 @options.in_store(
     "--dataset NAME",
-    help="With --save: the dataset.",
+    help="Name of the dataset (with --save).",
     aside=True,
     offers="assay.store.completion:offer_datasets",
 )
@@ -197,13 +195,13 @@ def _refuse_contradictions(settings: dict[str, Any], *, save: bool) -> None:
     if settings["seed"] is not None and not sampled:
         raise click.UsageError("--seed requires --sample.")
     if settings["qrels"] is None and (save or settings["measures"]):
-        raise click.UsageError("--save and -m go with --qrels, against which the run is scored.")
+        raise click.UsageError("--save and -m require --qrels.")
     if settings["prepare"] and _is_sharded(settings):
-        raise click.UsageError("--prepare is for one file of documents; shards are searched as is.")
+        raise click.UsageError("--prepare excludes shards. Pass one file of documents.")
     if settings["ir_metadata"] and not settings["target"]:
-        raise click.UsageError("--ir-metadata is the header of the run that -o writes. Add it.")
+        raise click.UsageError("--ir-metadata requires -o.")
     if settings["dry_run"] and save:
-        raise click.UsageError("--dry-run searches nothing, so there is nothing to --save.")
+        raise click.UsageError("--dry-run and --save exclude each other.")
 
 
 def _describe(params: dict[str, Any]) -> dict[str, Any] | None:
@@ -271,14 +269,12 @@ def _open_shards(docs: str, doc_ids: str | None) -> Any:
     if doc_ids is None:
         return shards
     if len(shards) > 1 or docs.lower().endswith(".json"):
-        raise click.UsageError(
-            "--doc-ids is for one file; shards bring their ids, or a manifest names them."
-        )
+        raise click.UsageError("--doc-ids excludes shards, which bring their ids. Omit it.")
     return [sharded.Shard(shards[0].path, ids=doc_ids)]
 
 
 def _plan(vectors: Any, params: dict[str, Any]) -> str:
-    """Lay out what a search will take, a line each."""
+    """Return the plan of a search, one line per fact."""
     workers = params["workers"] or thread_count(None)
     if params["where"] in (None, "serial"):
         workers = thread_count(params["threads"])
@@ -358,9 +354,9 @@ def _write(ranking: Ranking, settings: dict[str, Any]) -> None:
 
 
 def _remarks(ranking: Ranking, settings: dict[str, Any]) -> Iterator[str]:
-    """Yield what a reader of the run should know, a line each."""
+    """Yield one remark per line for readers of the run."""
     if settings["k"] > ranking.n_docs > 0:
-        yield f"-k {settings['k']} is more than the {ranking.n_docs} documents: all are listed"
+        yield f"-k {settings['k']} exceeds the {ranking.n_docs} documents: all are listed"
     if settings["metric"] == "cosine" and (
         zeros := zero_remark(settings["zero"], *ranking.zero_rows)
     ):

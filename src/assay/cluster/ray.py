@@ -105,13 +105,13 @@ class RayExecutor(Executor):
             return self._ray.get(handle)
         except self._ray.exceptions.RayTaskError as error:
             raise ClusterError(
-                f"A worker could not run a task: {_first_line(error.cause)} Install the same "
-                "version of Assay, with its packages, on all nodes."
+                f"A worker failed: {_first_line(error.cause)} Install the same version of "
+                "Assay, with its packages, on all nodes."
             ) from error
         except self._ray.exceptions.RayError as error:
             raise ClusterError(
-                f"A task was lost with its worker more than {_RETRIES} times, or the cluster is "
-                f"gone: {_first_line(error)} Look at the memory of the workers, and at Ray's logs."
+                f"A task was lost with its worker more than {_RETRIES} times, or the cluster "
+                f"stopped: {_first_line(error)} Check the workers' memory and Ray's logs."
             ) from error
 
     def close(self) -> None:
@@ -167,7 +167,7 @@ def knock(address: str) -> None:
     """Fail soon where no server listens; Ray itself would try for minutes."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if not colon or not port.isdigit():
-        raise ValueError("an address is HOST:PORT or ray://HOST:PORT")
+        raise ValueError("write HOST:PORT or ray://HOST:PORT")
     socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
 
 
@@ -207,8 +207,8 @@ class PrivateRay:
     def __init__(self, ray: Any, **options: Any) -> None:
         if tuple(map(int, re.findall(r"\d+", ray.__version__)[:2])) < _OLDEST:
             raise ClusterError(
-                f"Ray {ray.__version__} cannot ask for a token, so that no cluster is started with "
-                f"it. Install ray>={'.'.join(map(str, _OLDEST))}, or use 'threads'."
+                f"Ray {ray.__version__} has no token authentication. Install "
+                f"ray>={'.'.join(map(str, _OLDEST))}, or use 'threads'."
             )
         self._ray = ray
         self._before: dict[str, str | None] = {}
@@ -224,7 +224,9 @@ class PrivateRay:
             address = ray.util.get_node_ip_address()
             # Whatever a future Ray makes of the settings, nobody else may reach the cluster.
             if not ip_address(address.strip("[]")).is_loopback:
-                raise ClusterError(f"Ray listens on {address}, not on loopback only. It was ended.")
+                raise ClusterError(
+                    f"Ray listens on {address} beyond loopback and was stopped. Check its settings."
+                )
         except BaseException:
             self.close()
             raise

@@ -361,8 +361,8 @@ def rank_code_shards(
         n_bits = corpus.columns if bits is None else checks.check_cutoff(bits, "bits")
         if n_bits != left.bits:
             raise MismatchError(
-                f"Queries have {left.bits} bits and docs have {n_bits}; only codes of one length "
-                "can be compared. Packed shards need bits=."
+                f"Queries have {left.bits} bits and docs have {n_bits}. Use codes of one "
+                "length; packed shards need bits=."
             )
 
     request = make_request(left.packed, ids, shards, exclude, cluster, check=check)

@@ -104,12 +104,10 @@ def open_shards(source: Any) -> tuple[Shard, ...]:
     shards = _list_shards(source)
     if not shards:
         words = mask_secrets(repr(source))
-        raise StorageError(f"{words} names no shards: no file matches. Check the pattern.")
+        raise StorageError(f"{words} matches no shards. Check the pattern.")
     for shard in shards:
         if _ending(shard) not in _READ:
-            raise FormatError(
-                f"{shard.path} is not a shard: shards are {', '.join(_READ)} files of vectors."
-            )
+            raise FormatError(f"{shard.path} is not a shard. Use {', '.join(_READ)}.")
     ordered = sorted(shards, key=lambda shard: natural_order(shard.path))
     for before, after in pairwise(ordered):
         if before.path == after.path:
@@ -128,7 +126,7 @@ def _list_shards(source: Any) -> list[Shard]:
     if isinstance(source, str | os.PathLike):
         name = os.fspath(source)
         if not isinstance(name, str):
-            raise UsageError(f"A shard is named by text, found {name!r}.")
+            raise UsageError(f"Invalid shard name {name!r}. Pass text.")
         name = as_address(name)
         if without_query(name).lower().endswith(".json"):
             return _of_manifest(name)
@@ -140,8 +138,8 @@ def _list_shards(source: Any) -> list[Shard]:
     if isinstance(source, Iterable):
         return [shard for part in source for shard in _list_shards(part)]
     raise UsageError(
-        f"Shards are a manifest (.json), a pattern such as 'docs-*.npy', or a list of files; "
-        f"found {type(source).__name__}."
+        f"Cannot read shards from {type(source).__name__}. Pass a manifest (.json), a pattern "
+        "such as 'docs-*.npy', or a list of files."
     )
 
 
@@ -173,8 +171,8 @@ def _entry(entry: Any, folder: str, place: str) -> Shard:
         inside = is_remote(folder) and path.startswith(f"{folder}/") and "::" not in path
         if (is_remote(path) or is_remote(folder)) and not inside:
             raise UsageError(
-                f"{place}: a manifest cannot name {path}, which is outside its folder. "
-                "To use these shards, name them yourself."
+                f"{place}: a manifest cannot name {path} outside its folder. Pass these "
+                "shards directly."
             )
     return Shard(**{**entry, **paths})
 
@@ -223,7 +221,7 @@ def open_shard(shard: Shard) -> Iterator[ShardContent]:
                     content = content._replace(ids=read_ids(ids, "doc"))
             rows = content.shape[0] if content.shape else 0
             if shard.rows is not None and rows != shard.rows:
-                raise FormatError(f"it has {rows} rows, but the manifest says {shard.rows}.")
+                raise FormatError(f"it has {rows} rows, the manifest says {shard.rows}. Fix it.")
             if content.ids is not None and len(content.ids) != rows:
                 raise FormatError(f"it has {rows} rows and {len(content.ids)} ids.")
             yield content
@@ -304,7 +302,7 @@ def _stack_lists(column: Any, name: str) -> Array:
     if hasattr(lists, "value_lengths"):
         lengths = set(lists.value_lengths().unique().to_pylist())
     if left or lengths != {width}:
-        raise FormatError(f"the column {name!r} has lists of different lengths.")
+        raise FormatError(f"the column {name!r} has lists of different lengths. Correct it.")
     return np.ascontiguousarray(flat).reshape(len(lists), width)
 
 
@@ -365,9 +363,7 @@ class Piece(NamedTuple):
     def check_unchanged(self) -> None:
         """Refuse a file that is not the one that was surveyed."""
         if file_facts(self.shard.path) != (self.n_bytes, self.mark):
-            raise StorageError(
-                f"Shard {self.shard.path} changed while the work was going on. Start again."
-            )
+            raise StorageError(f"Shard {self.shard.path} changed during the run. Start again.")
 
 
 class ShardFacts(NamedTuple):
@@ -423,7 +419,7 @@ def survey(
     With `hashed`, compute the SHA-256 of the others, too; a plan needs none `verified`.
     """
     if isinstance(source, Corpus):
-        raise UsageError("Give the shards: a manifest, a pattern, or a list of files.")
+        raise UsageError("No shards. Pass a manifest, a pattern, or a list of files.")
     shards = open_shards(source)
     if not verified:
         shards = tuple(shard._replace(sha256=None) for shard in shards)
@@ -449,7 +445,7 @@ def _survey_shard(shard: Shard, requested: Mapping[str, Ids], hashed: bool) -> S
         kind = "" if content.ids is None else content.ids.kind
         digest = _checked_digest(shard) if hashed or shard.sha256 is not None else ""
     if file_facts(shard.path) != (n_bytes, mark):  # the digest is that of what was read
-        raise StorageError(f"Shard {shard.path} changed while it was read. Start again.")
+        raise StorageError(f"Shard {shard.path} changed while being read. Start again.")
     return ShardFacts(content.shape, n_bytes, mark, digest, kind, numbers)
 
 
@@ -459,8 +455,8 @@ def _checked_digest(shard: Shard) -> str:
         digest = digest_of_file(path)
     if shard.sha256 is not None and shard.sha256.lower() != digest:
         raise StorageError(
-            f"Shard {shard.path} has the SHA-256 {digest}, but the manifest says {shard.sha256}. "
-            "It was changed or damaged: fetch or write it again."
+            f"Shard {shard.path} has the SHA-256 {digest}, but the manifest says "
+            f"{shard.sha256}. Fetch or write it again."
         )
     if shard.ids is None:
         return digest
@@ -475,13 +471,13 @@ def _join_facts(
         if fact.shape[1] != facts[0].shape[1]:
             raise MismatchError(
                 f"Shard {shard.path} has {fact.shape[1]} columns, and {shards[0].path} has "
-                f"{facts[0].shape[1]}. All shards of a corpus have the same."
+                f"{facts[0].shape[1]}. Use the same for all shards."
             )
         if fact.id_kind != facts[0].id_kind:
             kinds = [kind or "no" for kind in (fact.id_kind, facts[0].id_kind)]
             raise MismatchError(
-                f"Shard {shard.path} has {kinds[0]} ids, and {shards[0].path} has {kinds[1]} ids. "
-                "All shards of a corpus have ids of one kind, or none."
+                f"Shard {shard.path} has {kinds[0]} ids, and {shards[0].path} has {kinds[1]} "
+                "ids. Use ids of one kind, or none."
             )
     rows = [fact.shape[0] for fact in facts]
     firsts = np.concatenate([[0], np.cumsum(rows)]).tolist()
@@ -504,7 +500,7 @@ def _find_places(name: str, ids: Ids, pieces: tuple[Piece, ...], facts: list[Sha
             other = next(p for p in pieces if p.first + p.rows > places[again[0]])
             raise IdError(
                 f"The doc id {ids[int(again[0])]!r} is in shard {other.shard.path} and in "
-                f"{piece.shard.path}. Each doc id must be unique."
+                f"{piece.shard.path}. Make ids unique."
             )
         places[numbers] = rows + piece.first
     return places

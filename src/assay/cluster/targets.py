@@ -176,7 +176,9 @@ def _match_targets(named: list[Any], targets_named: list[Any], corpus: Corpus) -
     numbers = np.array([-1 if target is None else place[target] for target in named], np.int64)
     for row, target in enumerate(named):
         if target is not None and numbers[row] < 0:
-            raise IdError(f"The target {target!r} of query row {row} is not among the docs.")
+            raise IdError(
+                f"The target {target!r} of query row {row} is not among the docs. Correct it."
+            )
     return numbers
 
 

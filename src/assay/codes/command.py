@@ -43,9 +43,9 @@ _NUMBER = click.IntRange(min=1)
 def _option(
     names: str, metavar: str, help: str, section: str = "Models", **more: Any
 ) -> Callable[[Any], Any]:
-    """Declare an option that takes a value; a default is shown."""
-    shown = {"show_default": True} if "default" in more else {}
-    return option(*names.split(), metavar=metavar, help=help, section=section, **shown, **more)
+    """Declare an option that takes a value; with its default, if any."""
+    display = {"show_default": True} if "default" in more else {}
+    return option(*names.split(), metavar=metavar, help=help, section=section, **display, **more)
 
 
 def _file_option(names: str, help: str, metavar: str = "FILE") -> Callable[[Any], Any]:
@@ -57,25 +57,23 @@ def _key_option(name: str) -> Callable[[Any], Any]:
 
 
 _file_options = options.add_options(
-    _file_option("--embeddings", "Document vectors: .npy, or .npz with the array docs."),
+    _file_option("--embeddings", "Document vectors: .npy, or .npz with array docs."),
     _key_option("--embeddings-key"),
-    _file_option("--queries", "Vectors of the queries. [the documents are the queries]"),
+    _file_option("--queries", "Query vectors. [the documents]"),
     _key_option("--queries-key"),
-    _file_option("--doc-ids", "Document ids, one per line, unless the .npz has doc_ids."),
-    _file_option("--query-ids", "Query ids, one per line, unless the .npz has query_ids."),
-    _file_option("-r --qrels", "Judgments, to score the codes against.", "QRELS"),
-    _file_option("--labels", "Document labels instead of QRELS: equal labels are relevant."),
-    _file_option("--query-labels", "Labels of the queries, in the same form."),
+    _file_option("--doc-ids", "Document ids, one per line. [doc_ids of the .npz]"),
+    _file_option("--query-ids", "Query ids, one per line. [query_ids of the .npz]"),
+    _file_option("-r --qrels", "Judgments, to score the codes.", "QRELS"),
+    _file_option("--labels", "Document labels instead of QRELS; equal labels are relevant."),
+    _file_option("--query-labels", "Query labels, in the same form."),
     options.mismatch_option,
     _option(
         "--codes",
         "NAME=FILE",
-        "Ready-made document codes (.npz: also query codes). May be repeated.",
+        "Ready-made document codes. May be repeated.",
         multiple=True,
     ),
-    _option(
-        "--query-codes", "NAME=FILE", "Codes of the queries for the codes NAME.", multiple=True
-    ),
+    _option("--query-codes", "NAME=FILE", "Query codes of NAME.", multiple=True),
     _option(
         "--packed",
         "BITS",
@@ -84,10 +82,10 @@ _file_options = options.add_options(
         type=_NUMBER,
     ),
 )
-_BITS_HELP = "Lengths of the codes that gaussian and itq make."
+_BITS_HELP = "Lengths of gaussian and itq codes."
 _CUTS = {"multiple": True, "default": choices.CUTOFFS, "type": _NUMBER}
 _RERANK_HELP = "Number of documents to rerank by float vectors."
-_RBO_HELP = "Persistence of RBO: 0.9 weights about ten ranks."
+_RBO_HELP = "Persistence of RBO (0.9: about ten ranks)."
 
 # Which codes are made, and how they are measured.
 _code_options = options.add_options(
@@ -99,21 +97,21 @@ _code_options = options.add_options(
     option(
         "--hashing",
         choices=tuple(choices.HASHING),
-        help="Learning-to-hash protocol of this collection; needs labels or QRELS.",
+        help="Learning-to-hash protocol of this collection.",
         section=_MEASURES,
     ),
     _option("--rerank", "N", _RERANK_HELP, type=_NUMBER),
     _option(
         "--oversample",
         "N...",
-        "Also rerank the first N·K documents by float vectors.",
+        "Factors N: rerank the first N·K documents.",
         type=_NUMBER,
         multiple=True,
     ),
     _option(
         "--train",
         "SHARE|FILE",
-        "Training vectors: a share of the documents, or FILE. [half]",
+        "Training vectors: share of the documents, or FILE. [half]",
         reads=True,
     ),
     options.metric_option("Similarity of the float vectors.", choices.METRICS[0]),
@@ -128,7 +126,7 @@ _code_options = options.add_options(
     options.in_search(
         "--exclude-self/--keep-self",
         default=None,
-        help="Whether items may retrieve themselves. [not where documents are queries]",
+        help="Self-retrieval of items. [drop where documents are queries]",
     ),
     options.zero_option,
 )
@@ -139,12 +137,12 @@ _code_options = options.add_options(
 @_code_options
 @options.level_option
 @options.resamples_option
-@options.seed_option_for("Random seed: of directions, samples and resamples.")
+@options.seed_option_for("Random seed.")
 @options.threads_option
 @options.in_result(
     "--chart FILE.svg",
     type=options.output_file,
-    help="Write the curve of quality over bytes per vector.",
+    help="Curve of quality over bytes per vector (SVG).",
     writes=True,
 )
 @demo_option
@@ -188,9 +186,9 @@ def command(
         walk(Path(demo), STEPS, "codes")
         return
     if params["embeddings"] is None:
-        raise click.UsageError("Missing option '--embeddings', the vectors; --demo DIR has some.")
+        raise click.UsageError("Missing option '--embeddings'. Write examples with --demo DIR.")
     if chart is not None and not chart.lower().endswith(".svg"):
-        raise click.UsageError(f"--chart writes SVG; {chart} should end in .svg.")
+        raise click.UsageError(f"--chart writes SVG. Rename {chart} to .svg.")
     inputs = [params[name] for name in _FILES]
     train = params["train"]  # a number, or the name of a file
     with suppress(TypeError, ValueError):
@@ -257,7 +255,7 @@ def _read_labels(path: str | None, side: str, vector_ids: Ids | None) -> Any:
         return None
     labels, ids = arrays.load_keyed(path, usual=(f"{side}_labels", "labels"))
     if ids is not None and vector_ids is not None and Ids.of(ids, what=side) != vector_ids:
-        raise MismatchError(f"{path}: the ids of the labels differ from those of the vectors.")
+        raise MismatchError(f"{path}: ids of labels and vectors differ. Align them.")
     return labels
 
 
@@ -266,7 +264,7 @@ def _split_names(params: dict[str, Any]) -> list[tuple[str, str]]:
     for text in (*params["codes"], *params["query_codes"]):
         name, equals, path = text.partition("=")
         if not equals or not name or not path:
-            raise click.UsageError(f"Codes are given as NAME=FILE; found {text!r}.")
+            raise click.UsageError(f"Cannot read the codes {text!r}. Write NAME=FILE.")
         files.append((name, path))
     return files
 
@@ -277,10 +275,10 @@ def _read_all_codes(params: dict[str, Any], same: bool) -> dict[str, Any]:
     files = _split_names(params)
     of_docs, of_queries = dict(files[:n_docs]), dict(files[n_docs:])
     if len(of_docs) < n_docs or len(of_docs) + len(of_queries) < len(files):
-        raise click.UsageError("Two codes have one name. Name each --codes once.")
+        raise click.UsageError("Two codes share a name. Rename one.")
     strange = sorted(set(of_queries) - set(of_docs))
     if strange:
-        raise click.UsageError(f"--query-codes {strange[0]}=… has no --codes {strange[0]}=….")
+        raise click.UsageError(f"--query-codes {strange[0]} has no --codes {strange[0]}. Add it.")
     if not of_docs and params["packed"]:
         raise click.UsageError("--packed requires --codes.")
     return {
@@ -294,7 +292,7 @@ def _read_pair(docs: str, queries: str | None, same: bool, packed: int | None) -
     if same:
         return doc_codes
     if queries is None and not docs.lower().endswith(".npz"):
-        raise click.UsageError(f"The codes {docs} need --query-codes for the queries.")
+        raise click.UsageError(f"The codes {docs} need query codes. Pass --query-codes.")
     return doc_codes, _read_codes(queries or docs, "query", packed)
 
 
@@ -303,5 +301,5 @@ def _read_codes(path: str, side: str, packed: int | None) -> Codes:
     try:
         return engine.pack_codes(array) if packed is None else engine.Codes(array, packed)
     except InputError as error:
-        hint = "" if packed or array.dtype != "uint8" else " If they are packed, say --packed BITS."
+        hint = "" if packed or array.dtype != "uint8" else " Pass --packed BITS for packed codes."
         raise type(error)(f"{path}: {error}{hint}") from error

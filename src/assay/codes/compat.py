@@ -376,8 +376,8 @@ def _lists(retrieved: Any, k: int, n_docs: int | None) -> Ints:
         row, column = (int(i) for i in np.argwhere(wrong)[0])
         limit = "" if n_docs is None else f" for {n_docs} documents"
         raise ValueRangeError(
-            f"retrieved_indices holds {docs[row, column]} at row {row}, column {column}, "
-            f"which is out of range{limit}."
+            f"retrieved_indices holds {docs[row, column]} at row {row}, column {column}, out "
+            f"of range{limit}. Correct it."
         )
     return docs[:, :k].astype(np.int64)
 
@@ -410,7 +410,9 @@ def _list_relevant(docs: Any, q: int, what: str) -> list[Any]:
             "is relevant."
         )
     if isinstance(docs, str | bytes) or not isinstance(docs, Iterable):
-        raise ShapeError(f"{what} holds {docs!r} for query row {q}, not a set of documents.")
+        raise ShapeError(
+            f"{what} holds {docs!r} for query row {q}, not a set of documents. Pass a set."
+        )
     names = list(docs)
     if len(set(names)) < len(names):
         twice = next(doc for doc in names if names.count(doc) > 1)
@@ -447,7 +449,7 @@ def _rows_of_pairs(pairs: Mapping[Any, Any], n_queries: int) -> list[dict[int, f
     rows: list[dict[int, float]] = [{} for _ in range(n_queries)]
     for key, gain in pairs.items():
         if not isinstance(key, tuple) or len(key) != 2:
-            raise UsageError(f"relevance_scores maps (query, document) to a gain; found {key!r}.")
+            raise UsageError(f"relevance_scores has the key {key!r}. Pass (query, document).")
         q = key[0]
         if not isinstance(q, int | np.integer) or not 0 <= q < n_queries:
             raise MismatchError(

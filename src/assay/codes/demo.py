@@ -25,13 +25,13 @@ _JUDGED: Final = f"{_FILES} --doc-ids docs.txt --query-ids queries.txt -r qrels.
 STEPS: Final = {
     title: [options.split()]
     for title, options in {
-        "What do fewer bytes lose?": (
+        "Quality over bytes": (
             f"{_JUDGED} --method float16 int8 int4 asymmetric sign mrl:64 mrl:32"
         ),
-        "And if the first candidates are ordered again by the float vectors?": (
+        "With reranking by float vectors": (
             f"{_JUDGED} --method sign mrl:32 rabitq:1 --oversample 2 4 --chart bytes.svg"
         ),
-        "Do neighbours of a code come from the same module?": (
+        "Learning to hash: neighbours from the same module": (
             f"{_FILES} --labels modules.npy --query-labels query-modules.npy --hashing all"
             " --method itq gaussian --bits 16 32 64 --k 10 --format latex"
         ),

@@ -66,7 +66,7 @@ class CodeEncoder:
 
     @property
     def bytes_per_vector(self) -> int:
-        """How many bytes one encoded vector takes."""
+        """Bytes per encoded vector."""
         return -(-self.bits // 8)
 
     def encode(self, vectors: NDArray[Any]) -> NDArray[Any] | Codes:
@@ -222,7 +222,7 @@ def _scale_of(
     sizes = (np.abs(block[:, :dimensions]).max(initial=0.0) for block in float_blocks(docs))
     largest = float(max(sizes, default=0.0))
     if not largest:
-        raise ValueRangeError("All documents are zero, so there is no scale for their codes.")
+        raise ValueRangeError("All documents are zero vectors. Pass other vectors.")
 
     @np.errstate(over="ignore")  # queries that are too large by far are refused by the search
     def scale(block: Floats) -> Floats:
@@ -253,8 +253,7 @@ def _learned_directions(sample: Floats, bits: int, seed: int) -> tuple[Floats, F
     dimensions = sample.shape[1]
     if bits > dimensions:
         raise UsageError(
-            f"itq makes at most as many bits as the vectors have dimensions, {dimensions}; "
-            f"found bits = {bits}."
+            f"itq makes at most {dimensions} bits (one per dimension), not {bits}. Lower it."
         )
     rng = np.random.default_rng(seed)
     centre = sample.mean(axis=0)
@@ -362,7 +361,7 @@ class CodeSpec:
 
     @property
     def family(self) -> str:
-        """What codes of different numbers have in common."""
+        """Family of codes that differ in size only."""
         return self.kind if self.then is None else f"{self.kind}+{self.then}"
 
 
@@ -375,7 +374,7 @@ def parse_spec(text: str) -> CodeSpec | None:
 
 
 def check_method(name: Any) -> str:
-    """Return a method that there is."""
+    """Check the name of a method."""
     plain = (*METHODS, *ON_REQUEST)
     if not isinstance(name, str) or (name not in plain and parse_spec(name) is None):
         raise UsageError(f"Unknown method {name!r:.80}. Known: {', '.join((*plain, *SPECS))}.")
@@ -398,7 +397,7 @@ def _spec_encoder(
 def _truncated(spec: CodeSpec, docs: NDArray[Any], metric: str) -> CodeEncoder:
     width = spec.number
     if width > docs.shape[1]:
-        raise UsageError(f"mrl:{width} needs {width} dimensions; the vectors have {docs.shape[1]}.")
+        raise UsageError(f"mrl:{width} exceeds the {docs.shape[1]} dimensions. Lower it.")
     if spec.then is None:
         dtype = docs.dtype
 
@@ -424,10 +423,12 @@ def _product_quantiser(
     faiss: Any = need("faiss", "pq", "faiss")
     dimensions = sample.shape[1]
     if dimensions % n_bytes:
-        raise UsageError(f"pq:{n_bytes}: {dimensions} dimensions cannot be cut into equal parts.")
+        raise UsageError(
+            f"pq:{n_bytes}: {dimensions} dimensions do not divide evenly. Choose a divisor."
+        )
     if len(sample) < CENTROIDS:
         few = f"pq:{n_bytes} learns {CENTROIDS} centroids, and may learn from {len(sample)} vectors"
-        raise UsageError(f"{few}. Train it on more, or on the documents themselves (train 1).")
+        raise UsageError(f"{few}. Train on more vectors, or on all documents (train 1).")
     quantiser = faiss.ProductQuantizer(dimensions, n_bytes, 8)
     # Too few points are said in a remark, not by faiss.
     quantiser.cp.seed, quantiser.cp.min_points_per_centroid = 1 + seed % (2**31 - 1), 1
@@ -534,7 +535,7 @@ def rabitq_of(
 ) -> RaBitQ:
     """Make RaBitQ around the mean of a sample, under a random rotation."""
     if bits > 8:
-        raise UsageError(f"rabitq:{bits}: RaBitQ has 1 to 8 bits per dimension.")
+        raise UsageError(f"rabitq:{bits}: invalid bits. Use 1 to 8 per dimension.")
     scale, unit = _scale_of(docs, metric)
     with one_blas_thread():
         sample = _sample(docs, np.random.default_rng(seed), rows)
@@ -583,8 +584,8 @@ class CodeTraining:
         allowed = rows if self.rows is None else rows[np.isin(rows, self.rows)]
         for number in range(n_parts):
             part = np.sort(rows[number::n_parts])
-            others = allowed[~np.isin(allowed, part)]
-            yield part, np.sort(others[: max(1, round(self.share * n_docs))])
+            outside = allowed[~np.isin(allowed, part)]
+            yield part, np.sort(outside[: max(1, round(self.share * n_docs))])
 
 
 @dataclass(frozen=True, eq=False)

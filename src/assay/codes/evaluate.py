@@ -42,7 +42,7 @@ GIVEN: Final = "given"  # the method of codes that were made elsewhere
 
 
 def rescored_name(name: str, factor: int) -> str:
-    """Return what a code is called whose first documents are re-ranked by float."""
+    """Return the name of a code reranked by float vectors."""
     return f"{name} ×{factor}"
 
 
@@ -125,7 +125,7 @@ def evaluate_codes(
     """
     cuts = _whole_numbers(k, "k")
     if not cuts:
-        raise UsageError("No k given. Name at least one, e.g. 10.")
+        raise UsageError("No k. Pass at least one, such as 10.")
     task = search.make_search(
         *(docs, queries, query_ids, doc_ids, exclude_self),
         metric=metric,
@@ -154,11 +154,9 @@ def evaluate_codes(
     if hashing is not None:
         map_measure(hashing)
         if qrels is None and labels is None and query_labels is None:
-            raise UsageError("hashing needs to know what is relevant: give labels or qrels.")
+            raise UsageError("hashing needs labels or qrels. Pass one.")
         if rerank is not None or settings.oversample:
-            raise UsageError(
-                "hashing orders the documents by the codes alone: leave rerank out, and oversample."
-            )
+            raise UsageError("hashing excludes rerank and oversample. Omit them.")
     plan, remarks = _plan(task, bits, methods)
     ready = _read_ready({} if codes is None else codes, task, queries is None)
     _check_names([code_name(*item) for item in plan], list(ready), remarks, settings.oversample)
@@ -210,7 +208,7 @@ def _whole_numbers(values: Any, name: str) -> tuple[int, ...]:
 def _factors(oversample: Any, rerank: int | None) -> tuple[int, ...]:
     factors = _whole_numbers(oversample, "oversample")
     if factors and rerank is not None:
-        raise UsageError("rerank and oversample both say how many documents to re-rank: give one.")
+        raise UsageError("rerank and oversample exclude each other. Pass one.")
     return factors
 
 
@@ -223,7 +221,7 @@ def _plan(
     further = [name for name in dict.fromkeys(names) if name not in METHODS]
     lengths = _whole_numbers(bits, "bits")
     if lengths and lengths[-1] > MOST_BITS:
-        raise UsageError(f"Codes hold up to {MOST_BITS} bits, found {lengths[-1]}.")
+        raise UsageError(f"Codes of {lengths[-1]} bits exceed {MOST_BITS}. Lower it.")
     plan: list[tuple[str, int | None]] = []
     remarks = []
     for name in (name for name in METHODS if name in names):
@@ -248,11 +246,11 @@ def _check_names(
 ) -> None:
     if not names and not ready:
         why = f" ({'; '.join(remarks)})" if remarks else ""
-        raise UsageError(f"Nothing to compare with float{why}: name a method, or give codes.")
+        raise UsageError(f"Nothing to compare with float{why}. Name a method, or pass codes.")
     again = [rescored_name(name, factor) for name in (*names, *ready) for factor in factors]
     twice = next((name for name in ready if name in (*names, *again)), None)
     if twice is not None:
-        raise UsageError(f"Two codes are called {twice!r}. Give yours another name.")
+        raise UsageError(f"Two codes are named {twice!r}. Rename yours.")
 
 
 def _read_ready(codes: Any, task: VectorSearch, same: bool) -> dict[str, tuple[Codes, Codes]]:
@@ -261,10 +259,10 @@ def _read_ready(codes: Any, task: VectorSearch, same: bool) -> dict[str, tuple[C
     ready = {}
     for name, parts in codes.items():
         if not isinstance(name, str) or not name or name == FLOAT:
-            raise UsageError(f"{name!r} is not a valid name of codes; give each its own name.")
+            raise UsageError(f"{name!r} is not a valid name of codes. Use distinct names.")
         pair = parts if isinstance(parts, tuple) else (parts, parts if same else None)
         if len(pair) != 2 or pair[1] is None:
-            raise UsageError(f"Codes {name!r} need two parts: those of documents and of queries.")
+            raise UsageError(f"Codes {name!r} need two parts. Pass document and query codes.")
         docs, queries = (
             part if isinstance(part, Codes) else pack_codes(part, what=f"{name}, {side}")
             for part, side in zip(pair, ("docs", "queries"), strict=True)
@@ -338,7 +336,7 @@ class FloatBaseline:
 
     @property
     def rules(self) -> Conventions:
-        """How everything is scored."""
+        """Scoring rules."""
         base = preset("hashing" if self.settings.hashing else "binary_codes")
         match = "exclude" if self.settings.exclude_self else "keep"
         return base.replace(ties=self.settings.ties, self_match=match)
@@ -433,7 +431,7 @@ def _top_as_relevant(ranking: Ranking, k: int) -> Qrels:
 
 
 def code_name(method: str, bits: int | None) -> str:
-    """Return what a code is called."""
+    """Return the name of a code."""
     return method if bits is None else f"{method}-{bits}"
 
 
@@ -445,7 +443,7 @@ def measure_method(
     baseline.tell(name, 0, 1)
     how: dict[str, Any] = {"seed": baseline.settings.seed, "metric": task.metric}
     if spec is not None and spec.kind in encoders.LEARNT and any(baseline.ranking.zero_rows):
-        raise UsageError(f"{method} has no code for a vector of zeros; leave such vectors out.")
+        raise UsageError(f"{method} cannot encode zero vectors. Remove them.")
     code, fitted = _time(lambda: training.fit(method, task.docs, bits=bits, **how))
     first = code.first
     by = cast("Metric | None", first.metric)
@@ -505,8 +503,8 @@ def _tie_remarks(of_float: QuantizationResult, settings: CodesSettings) -> Itera
         if settings.ties == "expected" and mean < 1:
             share = format_percent(of_float.similarity.tied(k).mean())
             yield (
-                f"Equal vectors tie across the cut for {share} of the queries: no code can have "
-                f"more than {mean:.4f} of Overlap@{k}, and float has no more against itself"
+                f"Equal vectors tie across the cut for {share} of the queries: Overlap@{k} is "
+                f"at most {mean:.4f}, also for float against itself"
             )
 
 
@@ -525,7 +523,7 @@ def learning_remarks(
     for (size, held_out), names in learnt.items():
         source = f"the {size} documents that are searched, {whose}: documents added later lose more"
         if held_out:
-            source = f"{size} documents, never from the one that is encoded, {whose}"
+            source = f"{size} other documents than the encoded one, {whose}"
         if training.vectors is not None:
             source = f"{size} other vectors"
         yield f"{', '.join(names)}: learnt from {source}"

@@ -1,4 +1,4 @@
-"""Declare what the codes room offers to the rest of the house."""
+"""Declare the codes plugin."""
 
 from assay.plugins import CommandEntry, Plugin
 

@@ -25,7 +25,7 @@ from assay.tables.table import Page, Shown, Table
 
 @dataclass(frozen=True)
 class CodesSettings:
-    """How codes were compared."""
+    """Settings of the comparison of codes."""
 
     k: tuple[int, ...]
     metric: str
@@ -86,7 +86,7 @@ class QuantizationResult:
 
     @property
     def kind(self) -> dict[str, Any]:
-        """How it is made, and its size; oversampling only where it is asked for."""
+        """Method and size of the code, with oversampling if any."""
         sizes = {
             key: vars(self.cost)[key] for key in ("bits", "bytes_per_vector", "codebook_bytes")
         }

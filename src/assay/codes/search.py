@@ -182,14 +182,14 @@ class VectorSearch:
         if train is None or checks.is_real(train):
             share = HELD_OUT if train is None else float(train)
             if not 0 < share <= 1:
-                raise UsageError(f"train is a share in (0, 1], or vectors; found {train!r}.")
+                raise UsageError(f"train is {train!r}. Pass a share in (0, 1], or vectors.")
             order, typed = _by_id(self.doc_ids, len(self.docs)), train is not None
             rows = self.rows_to_learn_from()
             return CodeTraining(share, None, order, rows, typed), f"{share:g}", ()
         vectors = open_vectors(train, "train")
         if vectors.shape[1] != self.docs.shape[1]:
             raise MismatchError(
-                f"train has {vectors.shape[1]} columns and docs have {self.docs.shape[1]}."
+                f"train has {vectors.shape[1]} columns, docs {self.docs.shape[1]}. Align them."
             )
         values = np.asarray(vectors[:], np.float64)
         checks.check_finite(values, "train")
@@ -230,21 +230,18 @@ def make_search(
     vectors = open_vectors(docs, "docs")
     same = queries is None
     if same and query_ids is not None:
-        raise UsageError(
-            "query_ids without queries: documents that are their own queries have the "
-            "documents' ids."
-        )
+        raise UsageError("query_ids need queries. Omit them, or pass queries.")
     query_vectors = vectors if same else open_vectors(queries, "queries")
     without_self = same if exclude_self is None else checks.check_flag(exclude_self, "exclude_self")
     names = check_ids(doc_ids, len(vectors), "doc")
     others_names = names if same else check_ids(query_ids, len(query_vectors), "query")
     if (others_names is None) != (names is None):
-        raise UsageError("Give both query_ids and doc_ids, or neither: ids are matched with ids.")
+        raise UsageError("Only one side has ids. Pass both query_ids and doc_ids, or neither.")
     if without_self and names is None:  # self is excluded by id: rows of one number are one item
         if len(query_vectors) != len(vectors):
             raise MismatchError(
-                "The queries and documents have no ids and differ in number, so nothing says which "
-                "document is a query's own. Give query_ids and doc_ids, or keep self."
+                "The queries and documents have no ids and differ in number. Pass query_ids "
+                "and doc_ids, or keep self."
             )
         names = others_names = Ids.count(len(vectors))
     if how["rerank"] is not None:
@@ -253,12 +250,11 @@ def make_search(
     task = VectorSearch(query_vectors, vectors, others_names, names, exclude, **how)
     if task.depth > task.n_candidates:
         raise UsageError(
-            f"k is {task.depth}, but each query has only {task.n_candidates} documents to find. "
-            "Use a smaller k."
+            f"k is {task.depth}, but queries have {task.n_candidates} candidates. Lower k."
         )
     if task.rerank is not None and task.rerank < task.depth:
         raise UsageError(
-            f"rerank is {task.rerank} and the largest k is {task.depth}: re-rank at least as many."
+            f"rerank is {task.rerank} and the largest k is {task.depth}. Raise rerank."
         )
     return task
 
@@ -300,8 +296,7 @@ class LabelRelevance:
         """Check that both sides are labelled, in one way."""
         if labels is None or (query_labels is None) != same:
             raise UsageError(
-                "Labels are needed for documents and for queries: labels and query_labels; where "
-                "the documents are their own queries, labels alone."
+                "Labels are missing. Pass labels and query_labels, or labels alone without queries."
             )
         docs = as_label_rows(labels, len(task.docs), "labels")
         queries = docs if same else as_label_rows(query_labels, len(task.queries), "query_labels")
@@ -409,13 +404,13 @@ def read_relevance(
     """Return what is relevant, and remarks about it."""
     if labels is not None or query_labels is not None:
         if qrels is not None:
-            raise UsageError("Give labels or qrels, not both: each says what is relevant.")
+            raise UsageError("labels and qrels exclude each other. Pass one.")
         return LabelRelevance.of(task, labels, query_labels, same), ()
     if qrels is None:
         return None, ()
     judged = as_judgments(qrels)
     if not isinstance(judged, Qrels | Labels):
-        raise UsageError("qrels must be graded pairs or labels.")
+        raise UsageError("qrels must be graded pairs or labels. Convert them.")
     return PairRelevance(task.names[0], judged), _check_judgments(judged, *task.names, allow)
 
 
@@ -428,8 +423,8 @@ def _check_judgments(
     for what, judged, vector_ids in sides:
         if vector_ids.numbered and judged.kind == "text" and len(judged):
             raise MismatchError(
-                f"The judgments name {what} by ids such as {judged[0]!r}, and the vectors are only "
-                "numbered. Give the ids of the vectors."
+                f"The judgments name {what} by ids such as {judged[0]!r}, but the vectors "
+                "have no ids. Pass them."
             )
         matched = judged.match(vector_ids) >= 0
         absent = np.flatnonzero(~matched)

@@ -52,14 +52,14 @@ def _hidden(flag: str, name: str) -> Decorator[Any]:
 @option(
     *("-c", "--complete_rel_info_wanted", "complete"),
     is_flag=True,
-    help="Score judged queries missing from the run as 0.",
+    help="Score judged queries without results as 0.",
 )
 @option(
     *("-l", "--level_for_rel", "level"),
     type=int,
     default=1,
     metavar="N",
-    help="Smallest grade that is relevant. [1]",
+    help="Lowest relevant grade. [1]",
     section="Statistics",
 )
 @option("-n", "--nosummary", "no_summary", is_flag=True, help="Omit the means over queries.")
@@ -71,14 +71,14 @@ def _hidden(flag: str, name: str) -> Decorator[Any]:
     section="Measures and conventions",
 )
 @option(
-    "-J", "--Judged_docs_only", "judged_only", is_flag=True, help="Drop unjudged documents first."
+    "-J", "--Judged_docs_only", "judged_only", is_flag=True, help="Remove unjudged documents first."
 )
 @option(
     *("-N", "--Number_docs_in_coll", "n_docs"),
     type=click.IntRange(min=0),
     default=0,
     hidden=True,
-    help="Size of the collection, for utility.",
+    help="Collection size, for utility.",
     section="Input",
 )
 @option(

@@ -1,4 +1,4 @@
-"""Declare what the compat room offers to the rest of the house."""
+"""Declare the compat plugin."""
 
 from assay.plugins import CommandEntry, Plugin
 

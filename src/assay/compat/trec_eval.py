@@ -321,7 +321,7 @@ def trec_eval(
         tell(f"{int(hits.missing.sum())} judged queries are not in the run; -c counts them as 0")
         hits = hits.select(np.flatnonzero(~hits.missing))
     if not hits.n_queries:
-        raise MismatchError("No query is both in the run and judged, so there is nothing to score.")
+        raise MismatchError("No query is both in the run and judged. Check the ids.")
     hits = condense(hits) if judged_only else hits
     # trec_eval gives a missing query one document of nowhere, which -J drops again.
     n_ret = hits.n_ret if judged_only else np.where(hits.missing, 1, hits.n_ret)
@@ -349,7 +349,7 @@ def _lines_of(measures: Iterable[str]) -> list[_Line]:
         if name not in FAMILIES and name not in NICKNAMES:
             raise MeasureError(_unknown(name))
         if dot and (name in NICKNAMES or not FAMILIES[name].params or not params):
-            raise MeasureError(f"{spelt!r}: {name} takes no such parameters.")
+            raise MeasureError(f"{spelt!r}: {name} takes no such parameters. Omit them.")
         for family in NICKNAMES.get(name, (name,)):
             parameters[family] = parameters.get(family) or params
     ordered = (family for family in FAMILIES if family in parameters)
@@ -359,8 +359,8 @@ def _lines_of(measures: Iterable[str]) -> list[_Line]:
 def _unknown(name: str) -> str:
     if _UNSUPPORTED.fullmatch(name):
         return (
-            f"The measure {name!r} of trec_eval is not supported: it needs preferences, or the "
-            "judgments of several assessors."
+            f"The measure {name!r} of trec_eval is not supported (preferences or several "
+            "assessors). Omit it."
         )
     hint = did_you_mean(name, [*FAMILIES, *NICKNAMES], most=3)
     return f"trec_eval has no measure {name!r}.{hint} Parameters follow a dot: P.5,10."
@@ -374,7 +374,7 @@ def _expand(family: str, text: str) -> list[_Line]:
         return [_Line(name, family, _check(family, params, kind) or default)]
     numbers = sorted({_number(family, number) for number in params or default})
     if len(numbers) < len(params or default) or (kind == "cuts" and numbers[0] < 1):
-        raise MeasureError(f"{family}.{text}: cut-offs are above 0, and each is given once.")
+        raise MeasureError(f"{family}.{text}: invalid cut-offs. Pass each once, above 0.")
     if kind == "cuts":
         return [_Line(f"{family}_{int(k)}", family, (str(int(k)),)) for k in numbers]
     return [_Line(f"{family}_{x:.2f}", family, (f"{x:g}",)) for x in numbers]
@@ -383,9 +383,9 @@ def _expand(family: str, text: str) -> list[_Line]:
 def _number(family: str, text: str) -> float:
     """Read a number as trec_eval does: decimals of a rank do not count."""
     if not re.fullmatch(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)", text):
-        raise MeasureError(f"{text!r:.40}, a parameter of {family}, is not a number.")
+        raise MeasureError(f"{text!r:.40}, a parameter of {family}, is not a number. Correct it.")
     if abs(float(text)) > _LARGEST:
-        raise MeasureError(f"{text:.20}…, a parameter of {family}, is beyond 10^12.")
+        raise MeasureError(f"{text:.20}…, a parameter of {family}, exceeds 10^12. Correct it.")
     return float(int(float(text)) if FAMILIES[family].params == "cuts" else float(text))
 
 
@@ -396,13 +396,15 @@ def _check(family: str, params: tuple[str, ...], kind: str) -> tuple[str, ...]:
     for param in params:
         level, equals, gain = param.partition("=") if kind == "gains" else ("0", "=", param)
         if not equals:
-            raise MeasureError(f"{family}.{param}: write the gains of grades, as in 1=3,2=9.")
+            raise MeasureError(f"{family}.{param}: cannot read gains. Write 1=3,2=9.")
         _number(family, level)
         if not 0 <= _number(family, gain) <= 1 and kind == "persistence":
-            raise MeasureError(f"{family}.{param}: the persistence is from 0 to 1.")
+            raise MeasureError(f"{family}.{param}: the persistence is out of range. Use 0 to 1.")
     counts = {"relstring": 1, "set_F": 1, "utility": 4, "rbp": 1, "rbp_resid": 1}
     if params and len(params) != counts.get(family, len(params)):
-        raise MeasureError(f"{family} takes {counts[family]} numbers, found {len(params)}.")
+        raise MeasureError(
+            f"{family} takes {counts[family]} numbers, found {len(params)}. Correct them."
+        )
     return params
 
 

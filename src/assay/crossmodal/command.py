@@ -1,4 +1,4 @@
-"""Label retrieval across modalities: do neighbours carry the same label?"""
+"""Evaluate retrieval across modalities: labels, image–text pairs, zero-shot."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _evaluation_options = options.add_options(
     _key("--sensor-key"),
     _file("--text-embeddings", "Vectors of the texts."),
     _key("--text-key"),
-    _files("--modality modalities", "Vectors of any other modality.", "NAME=FILE"),
+    _files("--modality modalities", "Vectors of another modality.", "NAME=FILE"),
     _files("--modality-key modality_keys", "Array name in FILE (.npz).", "NAME=KEY"),
     _files("--labels", "Row labels (.npy, .npz, .json), by level.", "[LEVEL=]FILE", reads=True),
     _files("--labels-key labels_keys", "Array name of labels in FILE (.npz).", "[LEVEL=]KEY"),
@@ -92,24 +92,26 @@ _evaluation_options = options.add_options(
     options.mismatch_option,
     _rule("--depth", "Depth of the lists for MAP@R. [1000]", "N", type=_number),
     options.threads_option,
-    _rule("--use-prototypes", "Label descriptions are the queries."),
+    _rule("--use-prototypes", "Label descriptions as queries."),
     _rule("--zero-shot", "Classify samples by the nearest label description."),
     _file("--metadata", "JSON with label_to_text_STYLE of each dataset."),
     _input("--dataset-name", "Dataset in the metadata.", "NAME"),
     _rule("--caption-style", "Caption style in the metadata.", "STYLE", **_style),
-    _model("--encoder", "Text model: wordllama, st:MODEL, ...", "SPEC", allow=f"{_allow}encoders"),
+    _model(
+        "--encoder", "Text model, such as wordllama or st:MODEL.", "SPEC", allow=f"{_allow}encoders"
+    ),
     _option("--checkpoint", "Text tower, .pt or .safetensors.", "FILE", **_checkpoint),
     _model(
         "--text-encoder-factory factory",
-        "Function that makes a text encoder of the checkpoint.",
+        "Function that builds a text encoder from the checkpoint.",
         "MODULE:FACTORY",
         allow=f"{_allow}factories",
     ),
     _model("--device", "Device of the text model.", "NAME"),
-    _file("--prototype-embeddings", "Embeddings of ready-made prototypes."),
+    _file("--prototype-embeddings", "Ready-made prototype embeddings."),
     _key("--prototype-key"),
-    _file("--prototype-labels", "Their labels, unless the .npz holds them as 'labels'."),
-    _model("--truncate", "Divide by min(K, items of the label) for prototypes."),
+    _file("--prototype-labels", "Prototype labels, unless the .npz holds 'labels'."),
+    _model("--truncate", "Divide prototype counts by min(K, items of the label)."),
 )
 
 
@@ -117,7 +119,7 @@ _evaluation_options = options.add_options(
 @_evaluation_options
 @_option(
     "--full",
-    "All measures with interval, chance and ceiling, and each label.",
+    "All measures with interval, chance, ceiling, and per-label tables.",
     callback=note_in_context,
     section="Result",
 )
@@ -136,7 +138,7 @@ _evaluation_options = options.add_options(
 @options.write_option("Write the result to FILE (atomically); default: summary as JSON.")
 @options.save_options("crossmodal")
 def command(*, saving: Saving, demo: str | None, **params: Any) -> None:
-    """Label retrieval across modalities: do neighbours carry the same label?
+    """Evaluate retrieval across modalities: labels, image–text pairs, zero-shot.
 
     Queries of one modality search another, or their own modality without themselves; with
     --use-prototypes, label descriptions search the items. Options may be written with underscores;
@@ -202,18 +204,15 @@ def _refuse_contradictions(params: dict[str, Any], rich: bool, layout: str) -> N
                 f"{_option_of(mode)} and {_option_of(typed[0])} exclude each other."
             )
     if params["folds"] and not params["protocol"]:
-        raise click.UsageError("--folds goes with --protocol: give it.")
+        raise click.UsageError("--folds requires --protocol.")
     if not (params["labels"] or params["modality_labels"] or params["protocol"]):
         raise click.UsageError(
-            "Missing option '--labels'. Where row i of both modalities belongs together, "
-            "pass --protocol pairs instead."
+            "Missing option '--labels'. If row i matches in both modalities, pass --protocol pairs."
         )
     if params["labels"] and params["modality_labels"]:
-        raise click.UsageError(
-            "--labels are of all modalities, --modality-labels of one: give one."
-        )
+        raise click.UsageError("--labels and --modality-labels exclude each other.")
     if file and not rich and layout != "json":
-        raise click.UsageError(f"{file}: the summary is saved as .json; other formats need --full.")
+        raise click.UsageError(f"{file}: summaries are .json. Add --full for other formats.")
     for path in (file, *params["confusions"]):
         output.refuse_input(path, *_list_inputs(params))
     output.refuse_same_file(file, *params["confusions"])
@@ -222,12 +221,10 @@ def _refuse_contradictions(params: dict[str, Any], rich: bool, layout: str) -> N
             raise click.UsageError(f"--confusion {path}: use .svg, .csv, .tsv, .md or .json.")
     for name in ("prototype_key", "prototype_labels"):
         if params[name] and not params["prototype_embeddings"]:
-            raise click.UsageError(
-                f"{_option_of(name)} goes with --prototype-embeddings: give them."
-            )
+            raise click.UsageError(f"{_option_of(name)} requires --prototype-embeddings.")
     fixed = {True: "cosine", False: "dot"}.get(params["normalize"])
     if fixed and params["metric"] not in (None, fixed):
-        raise click.UsageError("--normalize and --metric say different things; give one of them.")
+        raise click.UsageError("--normalize contradicts --metric. Pass one of them.")
 
 
 def _list_inputs(params: dict[str, Any]) -> list[str]:
@@ -280,9 +277,7 @@ def _evaluate(params: dict[str, Any], saving: Saving) -> CrossmodalResult:
         }
         if params["zero_shot"]:
             if prototypes is None:
-                raise click.UsageError(
-                    "--zero-shot needs descriptions of labels: --metadata or others."
-                )
+                raise click.UsageError("--zero-shot requires label descriptions. Pass --metadata.")
             work = evaluate.zero_shot_classification
             arguments |= {"confusion_k": params["confusion_k"] or 1}
         else:
@@ -317,7 +312,7 @@ def _narrate_absent(arguments: dict[str, Any]) -> None:
     present = {str(label) for labels in named for label in checks.check_labels(labels, "").tolist()}
     absent = [name for name in arguments["drop_labels"] if name not in present]
     if absent:
-        output.log(f"--drop-labels: nothing has the label {', '.join(map(repr, absent))}")
+        output.log(f"--drop-labels: no sample has the label {', '.join(map(repr, absent))}")
 
 
 def _find_modality_files(params: dict[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
@@ -327,7 +322,7 @@ def _find_modality_files(params: dict[str, Any]) -> tuple[dict[str, str], dict[s
     more = _split(params, "modalities")
     for name in more:
         if files.get(name):
-            raise click.UsageError(f"--modality {name} and --{name}-embeddings are the same.")
+            raise click.UsageError(f"--modality {name} repeats --{name}-embeddings. Remove one.")
     keys |= _split(params, "modality_keys")
     paths = {name: path for name, path in (files | more).items() if path}
     return paths, {name: key for name, key in keys.items() if key}

@@ -84,7 +84,7 @@ def compute_prototype_retrieval_metrics(
     *,
     truncate: bool = False,
 ) -> dict[str, DirectionResult]:
-    """Score label descriptions as queries: do the nearest items carry the label?
+    """Score label descriptions as queries against the items.
 
     A prototype whose label no item carries is left out and listed in `empty_labels`. `truncate`
     divides by min(K, items of the label), so that a rare label can reach 1.
@@ -136,11 +136,9 @@ def _retrieve(
 ) -> dict[str, DirectionResult]:
     """Search with one level of labels; with `verbose` print remarks to stderr."""
     if labels is None:
-        raise UsageError(f"{name} is not given: one label for each sample is needed.")
+        raise UsageError(f"{name} is missing. Pass one label per sample.")
     if isinstance(labels, Mapping):
-        raise UsageError(
-            f"{name} must be one label per sample. label_retrieval takes several levels."
-        )
+        raise UsageError(f"{name} needs one label per sample. For levels use label_retrieval.")
     present = {side: vectors for side, vectors in sides.items() if vectors is not None}
     settings["metric"] = "cosine" if normalize else "dot"
     result = label_retrieval(present, {"label": labels}, **settings)
@@ -173,7 +171,7 @@ def summary(results: Results, *, level: str = "") -> str:
             heading = values.direction.title
         lines += [f"{printable(heading)}:", "-" * _RULE]
         for k, value in values.items():
-            words = "undefined: no query has an item of its label"
+            words = "undefined: no query's label occurs among the items"
             if value is not None and not math.isnan(value):
                 words = f"= {value:.4f} ({100 * value:.2f}%)"
             lines.append(f"  K={int(k):3d}  =>  Label-Recall@K {words}")
@@ -216,7 +214,7 @@ def _plain(value: Any, depth: int = 0) -> Any:
 
 
 def save_results(results: Mapping[str, Any], output_path: str | os.PathLike[str]) -> None:
-    """Write the document's JSON, whole or not at all."""
+    """Write the document's JSON atomically."""
     text = as_document_json(results)
     with atomic_write(output_path) as stream:
         stream.write(text.encode())

@@ -21,15 +21,15 @@ _SIDES: Final = "--modality test=test.npy --modality train=images.npy --modality
 STEPS: Final = {
     title: [options.split()]
     for title, options in {
-        "Five captions an image, both ways, as papers print it": _PAIRS,
-        "The same as the mean over four small galleries": f"{_PAIRS} --folds 4 --format latex",
-        "Captions that also fit other images count, too": (
+        "Image-text retrieval in both directions, as papers report it": _PAIRS,
+        "Mean over four galleries, as LaTeX": f"{_PAIRS} --folds 4 --format latex",
+        "With extra positives: captions that also fit other images": (
             f"{_PAIRS} -r text2image=positives.txt -m MAP@R"
         ),
-        "Which class is nearest to an image?": (
+        "Zero-shot classification: the nearest class of each image": (
             f"--modality image=images.npy {_CLASSES_OF} --zero-shot"
         ),
-        "Do the images nearest to a new one have its class?": (
+        "Label retrieval from test to training images": (
             f"{_SIDES} test=test-classes.npy train=classes.npy --directions test2train"
             " -m RR -m MAP@R"
         ),

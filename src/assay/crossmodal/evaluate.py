@@ -1,4 +1,4 @@
-"""Label retrieval across modalities, image–text retrieval and zero-shot classification.
+"""Evaluate label retrieval, image–text retrieval and zero-shot classification.
 
 `label_retrieval` takes embeddings of any modalities, several levels of labels and prototypes.
 What is called Label-Recall@K here divides by K: it is precision, P@k.
@@ -149,7 +149,7 @@ def _make_sides(
     if modality_labels is None:
         return dict.fromkeys(rows, align(rows, _as_levels(labels)))
     if labels is not None:
-        raise UsageError("Give labels, which all modalities share, or modality_labels, not both.")
+        raise UsageError("labels and modality_labels exclude each other. Pass one.")
     checks.require(modality_labels, Mapping, "modality_labels", "{modality: labels}")
     return align_sides(rows, {name: _as_levels(levels) for name, levels in modality_labels.items()})
 
@@ -166,9 +166,7 @@ def _judged_directions(
     by_name = {way.name: way for way in ways}
     for name, judged in qrels.items():
         if name not in by_name:
-            raise UsageError(
-                f"qrels name {name!r}, which is not a direction here: {', '.join(by_name)}."
-            )
+            raise UsageError(f"qrels name {name!r}, not a direction. Known: {', '.join(by_name)}.")
         judgments = as_judgments(judged)
         checks.require(judgments, Qrels, f"qrels of {name!r}", "judged pairs")
         yield by_name[name], cast("Qrels", judgments)
@@ -195,10 +193,7 @@ def _as_rows(parts: Mapping[str, Any]) -> dict[str, SampleRows]:
 def check_modality_name(name: str) -> str:
     """Refuse names that no direction could be written with."""
     if not name or name == PROTOTYPE or any(sign in name for sign in "= \t\n,"):
-        raise UsageError(
-            f"A modality cannot be called {name!r}: give a name without '=', ',' and white space, "
-            f"other than {PROTOTYPE!r}."
-        )
+        raise UsageError(f"Invalid modality {name!r}. Avoid '=', ',', spaces and {PROTOTYPE!r}.")
     return name
 
 
@@ -225,7 +220,7 @@ def parse_directions(
     """
     targets = [check_modality_name(name) for name in modalities]
     if not targets:
-        raise UsageError("No embeddings are given: there is nothing to search.")
+        raise UsageError("No embeddings to search. Pass at least one modality.")
     if directions is None:
         return default_directions(targets, prototypes=prototypes)
     ways = [Direction(a, b) for b in targets for a in [*targets, PROTOTYPE]]
@@ -236,8 +231,8 @@ def parse_directions(
     for direction in parsed:
         if direction.source == PROTOTYPE and not prototypes:
             raise UsageError(
-                f"The direction {direction.name!r} needs prototypes: descriptions of the labels "
-                "and an encoder, or their embeddings."
+                f"The direction {direction.name!r} needs prototypes. Pass label descriptions "
+                "and an encoder, or prototype embeddings."
             )
     return list(dict.fromkeys(parsed))
 
@@ -248,13 +243,10 @@ def _parse_direction(name: object, ways: list[Direction]) -> Direction:
         return cuts[0]
     if cuts:
         both = " or ".join(f"{cut.source} → {cut.target}" for cut in cuts)
-        raise UsageError(f"The direction {name!r} can be read as {both}. Rename a modality.")
+        raise UsageError(f"The direction {name!r} is ambiguous: {both}. Rename a modality.")
     names = [way.name for way in ways]
     hint = did_you_mean(str(name), names, most=2)
-    raise UsageError(
-        f"Unknown direction {name!r}.{hint} With the modalities given, these are known: "
-        f"{', '.join(names)}."
-    )
+    raise UsageError(f"Unknown direction {name!r}.{hint} Known: {', '.join(names)}.")
 
 
 _TOP: Final = ("Success@1", "Success@5")
@@ -362,7 +354,7 @@ def paired_retrieval(
     rule = PROTOCOLS[protocol]
     checks.require(modalities, Mapping, "modalities", "{name: embeddings}")
     if len(modalities) != 2:
-        raise UsageError(f"Pairs are of two modalities, images and texts; found {len(modalities)}.")
+        raise UsageError(f"Pairs need two modalities, images and texts; found {len(modalities)}.")
     rows = {
         name: part if isinstance(part, SampleRows) else SampleRows(checks.plain_array(part, name))
         for name, part in modalities.items()
@@ -371,7 +363,7 @@ def paired_retrieval(
     parts = {name: _label_pairs(name, part, pairs.get(name)) for name, part in rows.items()}
     n_folds = rule.folds if folds is None else checks.check_cutoff(folds, "folds")
     if n_folds > 1 and qrels:
-        raise UsageError("qrels judge the whole gallery: they do not go with folds.")
+        raise UsageError("qrels judge the whole gallery and exclude folds. Omit one.")
     image, text = parts
     ways = [f"{image}2{text}", f"{text}2{image}"]
     named = list(RECALLS)
@@ -397,10 +389,10 @@ def paired_retrieval(
 def _label_pairs(name: str, rows: SampleRows, labels: Any) -> Samples:
     """Return the rows of a modality with the ids of their pairs."""
     if labels is None:
-        raise UsageError(f"The modality {name!r} has no labels.")
+        raise UsageError(f"The modality {name!r} has no labels. Pass modality_labels for it.")
     levels = _as_rows(labels if isinstance(labels, Mapping) else {"pair": labels})
     if len(levels) != 1:
-        raise UsageError(f"Pairs of {name!r} have one level, found {len(levels)}.")
+        raise UsageError(f"Pairs of {name!r} need one level of labels; found {len(levels)}.")
     return align({name: rows}, {"pair": next(iter(levels.values()))})
 
 
@@ -418,8 +410,8 @@ def _pair_by_layout(rows: dict[str, SampleRows], rule: Protocol) -> dict[str, In
             rows[image], n = SampleRows(vectors[::captions]), n // captions
     if n_texts != captions * n:
         raise ShapeError(
-            f"{rule.name}: {captions} rows of {text!r} for each of {image!r} are expected, found "
-            f"{n_texts} for {n}. Give the pair of each row (modality_labels)."
+            f"{rule.name}: {captions} rows of {text!r} per row of {image!r} expected, found "
+            f"{n_texts} for {n}. Pass modality_labels."
         )
     return {image: np.arange(n), text: np.arange(captions * n) // captions}
 
@@ -435,5 +427,7 @@ def _split_folds(parts: dict[str, Samples], n_folds: int) -> list[dict[str, Samp
         for some in np.array_split(names, n_folds)
     ]
     if len({tuple(len(part.ids) for part in fold.values()) for fold in folds}) > 1:
-        raise ShapeError(f"{len(names)} pairs cannot be parted into {n_folds} folds of one size.")
+        raise ShapeError(
+            f"{len(names)} pairs do not split into {n_folds} equal folds. Change folds."
+        )
     return folds

@@ -1,4 +1,4 @@
-"""Offer label retrieval across modalities to the rest of the house; nothing here needs numpy."""
+"""Declare the crossmodal plugin; import without numpy."""
 
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ PROTOCOLS = {
     )
 }
 
-_ABOUT = "Label retrieval across modalities: do neighbours carry the same label?"
+_ABOUT = "Evaluate retrieval across modalities: labels, image–text pairs, zero-shot."
 
 PLUGIN = Plugin(
     "crossmodal",

@@ -35,7 +35,7 @@ from assay.tables.table import Page, Shown, Table, Words, columns_of
 
 @dataclass(frozen=True, eq=False)
 class FirstRanks:
-    """Rank of the first relevant item of each query, NaN where there is none to find.
+    """Rank of each query's first relevant item; NaN if no item is relevant.
 
     A relevant item that no list holds stands at the end. `n_relevant` items of `n_docs` were
     relevant. Queries are in order of their ids.
@@ -247,7 +247,7 @@ class DirectionResult(Shown, Mapping[int, float]):
 
     @property
     def empty_labels(self) -> list[str]:
-        """Labels of queries for which there is no item to find."""
+        """Labels of queries that no item carries."""
         undefined = np.isnan(self.scores.values[0])
         return sorted(set(self.scores.groups["label"][undefined].tolist()))
 
@@ -302,7 +302,7 @@ class DirectionResult(Shown, Mapping[int, float]):
         return Interval(value, float(low), float(high), 0.95, "percentile", n, _RESAMPLES, 0, empty)
 
     def remarks(self) -> Iterator[str]:
-        """Yield what a reader of the numbers should know, a line each."""
+        """Yield one remark per line for readers of the numbers."""
         if self.folds:
             yield from dict.fromkeys(remark for fold in self.folds for remark in fold.remarks())
             return
@@ -312,12 +312,12 @@ class DirectionResult(Shown, Mapping[int, float]):
         if counts.empty:
             some = ", ".join(map(repr, self.empty_labels[:5]))
             more = f", … ({len(self.empty_labels)} labels)" if len(self.empty_labels) > 5 else ""
-            yield f"{counts.empty} {what} without an item of their label, left out: {some}{more}"
+            yield f"{counts.empty} {what} whose label no item carries were left out: {some}{more}"
         zeros = zero_remark(self.scores.settings.get("zero", "error"), *self.zero_rows, "items")
         yield from filter(None, (tied_remark(self.scores, what), zeros))
         yield from limit_remarks(self.scores, self.chance.mean())
         if self.skipped:
-            yield f"{self.skipped} and was left out; raise depth to have it"
+            yield f"{self.skipped} and was left out. Raise depth to include it."
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON: means, intervals, limits, labels, confusion."""
@@ -357,10 +357,10 @@ def _number_data(number: Aggregate) -> dict[str, Any]:
 
 
 RECALLS: Final = ("Success@1", "Success@5", "Success@10")
-_PAGE_TITLE: Final = "Zero-shot classification: the nearest mean of a class's descriptions"
+_PAGE_TITLE: Final = "Zero-shot classification by the nearest mean of class descriptions"
 _PAPER_NOTE: Final = (
     "R@K: share of queries with a positive among the first K, in percent (VSE++). MedR and "
-    "MeanR: rank of the first positive. Intervals draw images anew, with their captions."
+    "MeanR: rank of the first positive. Intervals resample images with their captions."
 )
 
 
@@ -424,7 +424,7 @@ class CrossmodalResult(Shown, Mapping[str, Any]):
         level = next(iter(self)) if level is None else level
         results = self.levels.get(level, {})
         if name not in results:
-            raise UsageError(f"There is no {name!r} at {level!r}; there are: {', '.join(results)}.")
+            raise UsageError(f"No direction {name!r} at {level!r}. Known: {', '.join(results)}.")
         return results[name]
 
     def means(self, direction: str, level: str | None = None) -> Mean:
@@ -471,8 +471,8 @@ class CrossmodalResult(Shown, Mapping[str, Any]):
         expected = PROTOCOLS[self.protocol].images if self.protocol else None
         if expected not in (None, self.n_images):
             yield (
-                f"{self.protocol} has {expected} images, here are {self.n_images}: "
-                "not comparable with published numbers"
+                f"{self.protocol} has {expected} images, this data {self.n_images}: not "
+                "comparable with published numbers"
             )
         for result in self.directions:
             start = f"{result.level}, " if len(self) > 1 else ""
@@ -516,7 +516,8 @@ class CrossmodalResult(Shown, Mapping[str, Any]):
         if self.protocol:
             title = f"{self.protocol}: {PROTOCOLS[self.protocol].about}"
             note = [Words(_PAPER_NOTE)]
-        return [Words(title, "verdict"), *self.tables(), *note, Words(self.signature, "signature")]
+        parts = map(tables.join_ends, self.tables())
+        return [Words(title, "verdict"), *parts, *note, Words(self.signature, "signature")]
 
     def paper(self) -> Page:
         """Return one table for a paper: directions × measures, with intervals and chance."""
@@ -524,7 +525,7 @@ class CrossmodalResult(Shown, Mapping[str, Any]):
         if self.protocol:
             table, note = self.paper_table(), _PAPER_NOTE
         elif self.zero_shot:
-            table, note = self.table(), "No differences were tested."
+            table, note = tables.join_ends(self.table()), "No differences were tested."
         n = max(result.scores.n_queries for result in self.directions)
         caption = f"Retrieval across modalities (n = {n:,} queries)."
         table = replace(table, caption=caption, label="tab:crossmodal", notes=(note,))

@@ -177,7 +177,7 @@ def align_sides(
             levels = [", ".join(map(repr, sides[side].levels)) for side in (first, name)]
             raise UsageError(
                 f"The labels of {first!r} have the levels {levels[0]}, those of {name!r} "
-                f"{levels[1]}. Give both the same levels."
+                f"{levels[1]}. Pass the same levels for both."
             )
     return sides
 
@@ -194,7 +194,7 @@ def align(modalities: Mapping[str, SampleRows], levels: Mapping[str, SampleRows]
     ([[2.0], [1.0]], [5, 6])
     """
     if not levels:
-        raise UsageError("There are no labels. Pass one a sample, or call paired_retrieval().")
+        raise UsageError("No labels. Pass one per sample, or call paired_retrieval().")
     parts = {f"embeddings {name!r}": rows for name, rows in modalities.items()}
     parts |= {f"labels {name!r}": rows for name, rows in levels.items()}
     vectors, labels = {}, {}
@@ -247,8 +247,8 @@ def _find_places(ids_of: dict[str, Ids], lengths: dict[str, int]) -> dict[str, N
         checks.check_lengths(**lengths)
         if any(ids != first for ids in ids_of.values()):
             raise MismatchError(
-                f"The sample_ids are in different orders, and {bare[0]} has no sample_ids. Give it "
-                "sample_ids."
+                f"The sample_ids are in different orders, and {bare[0]} has none. Pass "
+                "sample_ids for it."
             )
     return places | {part: first.order() for part in bare}
 
@@ -260,7 +260,7 @@ def _refuse_other_ids(left_name: str, left: Ids, right_name: str, right: Ids) ->
     words = [f"{checks.name_few(ids)} of {a} not in {b}" for ids, a, b in sides if len(ids)]
     if words:
         near = describe_near(only_left, only_right)
-        raise MismatchError(f"The samples are not the same: {'; '.join(words)}.{near}")
+        raise MismatchError(f"The samples differ: {'; '.join(words)}.{near}")
 
 
 def _reorder(part: Array, places: NDArray[np.int64]) -> Array:
@@ -292,14 +292,14 @@ def check_vectors(
             if not finite.all():
                 row, column = (int(i) for i in np.argwhere(~finite)[0])
                 raise ValueRangeError(
-                    f"{what}: {each} {ids[start + row]!r} holds {numbers[row, column]} in column "
-                    f"{column}. Remove it, or find out why it was not encoded."
+                    f"{what}: {each} {ids[start + row]!r} holds {numbers[row, column]} in "
+                    f"column {column}. Remove the row, or encode it again."
                 )
         some = rows.any(axis=1) if directions_needed else np.ones(1, bool)
         if not some.all():
             raise ValueRangeError(
-                f"{what}: {each} {ids[start + int(np.argmin(some))]!r} is all zeros, which has no "
-                f"cosine ({int((~some).sum())} such rows here). Remove it, or choose "
+                f"{what}: {each} {ids[start + int(np.argmin(some))]!r} is all zeros and has "
+                f"no cosine ({int((~some).sum())} such rows here). Remove it, or choose "
                 "zero='drop' or zero='last' (--zero)."
             )
 
@@ -316,9 +316,7 @@ def split_names(entries: tuple[str, ...], option: str) -> dict[str, str]:
             name, value = "", entry
         if name in values:
             again = f"the name {name!r}" if name else "a value without a name"
-            raise UsageError(
-                f"{option}: {again} is given twice. Write NAME=VALUE with a name each."
-            )
+            raise UsageError(f"{option}: {again} appears twice. Write NAME=VALUE, each NAME once.")
         values[name] = value
     return values
 
@@ -358,7 +356,7 @@ def read_modalities(
 def _refuse_strange_keys(keys: dict[str, str], named: dict[str, str], option: str) -> None:
     if strange := [name for name in keys if name not in named]:
         there = ", ".join(map(repr, named))
-        raise UsageError(f"{option} names {strange[0]!r}, which is not given; given are {there}.")
+        raise UsageError(f"{option} names {strange[0]!r}, an unknown name. Known: {there}.")
 
 
 def read_labels(
@@ -382,9 +380,9 @@ def read_labels(
         levels = read_labels({"fine": "labels.npy"}, {}, {"coarse": "coarser.json"})
     """
     if not named:
-        raise UsageError("--labels is missing: give a file with one label per sample.")
+        raise UsageError("--labels is missing. Pass a file with one label per sample.")
     if "" in named and len(named) > 1:
-        raise UsageError("Several --labels need a name each: --labels l1=a.npy --labels l2=b.npy.")
+        raise UsageError("Several --labels need names. Write --labels l1=a.npy --labels l2=b.npy.")
     shared = keys.get("") if len(keys) == 1 else None
     if shared is None:
         _refuse_strange_keys(keys, named, "--labels-key")
@@ -392,7 +390,7 @@ def read_labels(
     for name, path in named.items():
         more = _read_levels(name, path, keys.get(name, shared))
         if again := [level for level in more if level in levels]:
-            raise UsageError(f"{path}: there are labels called {again[0]!r} already.")
+            raise UsageError(f"{path}: labels named {again[0]!r} exist already. Rename one.")
         levels |= more
     first_name, first = next(iter(levels.items()))
     for name, path in maps.items():
@@ -420,7 +418,7 @@ def read_modality_labels(
 
 
 def map_prototypes(prototypes: Prototypes, maps: dict[str, str]) -> Prototypes:
-    """Label prototypes at further levels; what is a coarser label stays so."""
+    """Label prototypes at further levels; coarser labels stay."""
     for level, path in maps.items():
         labels = _coarsen(prototypes.labels, path, "prototypes", keep_coarser=True)
         prototypes = prototypes.with_level(level, labels)
@@ -436,7 +434,7 @@ def _read_levels(name: str, path: str, key: str | None) -> dict[str, SampleRows]
     if isinstance(content, list):
         content = {level: content}
     if not isinstance(content, dict) or not content:
-        raise FormatError(f"{path} must hold a list of labels, or {{level: labels}}.")
+        raise FormatError(f"{path} must hold a list of labels or {{level: labels}}. Correct it.")
     if not all(isinstance(labels, list | dict) for labels in content.values()):
         content = {level: content}  # {sample id: label}
     by_id = {name: part for name, part in content.items() if isinstance(part, dict)}
@@ -454,9 +452,7 @@ def _coarsen(labels: Any, path: str, whose: str, *, keep_coarser: bool = False) 
     names, codes = np.unique(labels, return_inverse=True)
     if absent := [str(name) for name in names if str(name) not in mapping]:
         near = describe_near(absent, coarser)
-        raise MismatchError(
-            f"{path} has no entry for the labels {checks.name_few(absent)} of {whose}.{near}"
-        )
+        raise MismatchError(f"{path} lacks the labels {checks.name_few(absent)} of {whose}.{near}")
     return checks.check_labels([mapping[str(name)] for name in names], path)[codes]
 
 
@@ -504,9 +500,7 @@ def read_prototypes(
     """
     if embeddings is not None:
         if metadata or encoder or checkpoint:
-            raise UsageError(
-                "--prototype-embeddings are ready: leave --metadata, --encoder, --checkpoint out."
-            )
+            raise UsageError("--prototype-embeddings excludes --metadata, --encoder, --checkpoint.")
         return _load_prototypes(embeddings, key, labels)
     if metadata is None or dataset is None:
         raise UsageError(
@@ -525,14 +519,14 @@ def read_prototypes(
 def _load_prototypes(path: str, key: str | None, labels: str | None) -> Prototypes:
     vectors, _ = load_keyed(path, key, usual=("prototype_embeddings", "embeddings", "prototypes"))
     if labels is None and Path(path).suffix.lower() == ".npy":
-        raise UsageError(f"{path} has no labels of its prototypes: give --prototype-labels.")
+        raise UsageError(f"{path} has no prototype labels. Pass --prototype-labels.")
     if labels is None or Path(labels).suffix.lower() != ".json":
         file = labels or split_array(path)[0]
         names, _ = load_keyed(file, None, usual=("prototype_labels", "labels"))
         return Prototypes.of(vectors, names)
     content = parse_json(read_text(labels), labels)
     if not isinstance(content, list):
-        raise FormatError(f"{labels} must hold a list of labels, one for each prototype.")
+        raise FormatError(f"{labels} must hold a list with one label per prototype. Correct it.")
     return Prototypes.of(vectors, content)
 
 
@@ -540,9 +534,9 @@ def _make_text_model(
     encoder: str | None, checkpoint: str | None, factory: str | None, device: str | None
 ) -> Any:
     if (encoder is None) == (checkpoint is None):
-        raise UsageError("Descriptions are encoded by --encoder or by --checkpoint: give one.")
+        raise UsageError("--encoder and --checkpoint exclude each other.")
     if checkpoint is None and factory is not None:
-        raise UsageError("--text-encoder-factory makes a text encoder of a --checkpoint: give it.")
+        raise UsageError("--text-encoder-factory requires --checkpoint.")
     if checkpoint is not None and factory is not None:
         return from_factory(checkpoint, factory, device=device)
     return encoder if checkpoint is None else f"checkpoint:{checkpoint}"
@@ -578,12 +572,12 @@ def load_text_prototypes_from_metadata(
     name = os.fspath(metadata_path)
     metadata = parse_json(read_text(metadata_path), name)
     if not isinstance(metadata, dict):
-        raise FormatError(f"{name} must hold a JSON object with an entry for each dataset.")
-    dataset = _find_entry(metadata, dataset_name, f"{name}: there is no dataset")
+        raise FormatError(f"{name} must hold a JSON object with one entry per dataset.")
+    dataset = _find_entry(metadata, dataset_name, f"{name}: unknown dataset")
     if not isinstance(dataset, dict):
-        raise FormatError(f"{name}: the entry of dataset {dataset_name!r} is not a JSON object.")
+        raise FormatError(f"{name}: dataset {dataset_name!r} is not a JSON object. Correct it.")
     styles = {key.removeprefix(_FIELD): key for key in dataset if key.startswith(_FIELD)}
-    field = _find_entry(styles, style, f"{name}: dataset {dataset_name!r} has no caption style")
+    field = _find_entry(styles, style, f"{name}, dataset {dataset_name!r}: unknown caption style")
     texts, place = dataset[field], f"{name}, dataset {dataset_name!r}, {field}"
     if not isinstance(texts, dict) or not texts:
         raise FormatError(f"{place} must hold {{label: text}} with at least one label.")
@@ -606,8 +600,8 @@ def _check_texts(label: Any, texts: Any, place: str = "") -> list[str]:
     sound = isinstance(many, list | tuple) and many
     if not sound or not all(isinstance(text, str) and text.strip() for text in many):
         raise ValueRangeError(
-            f"{place}the label {label!r} is described by {texts!r:.80}. Give a text, or a list of "
-            "texts, that is not empty."
+            f"{place}the label {label!r} is described by {texts!r:.80}. Pass a non-empty text "
+            "or list of texts."
         )
     return list(many)
 
@@ -656,9 +650,8 @@ def encode_text_prototypes(
         lengths = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
         if not lengths.all():
             raise ValueRangeError(
-                f"The description of {labels[int(np.argmin(lengths))]!r} became a zero vector, "
-                "which has no direction: the encoder knows none of its words. Describe the label "
-                "in other words."
+                f"The description of {labels[int(np.argmin(lengths))]!r} became a zero "
+                "vector: the encoder knows none of its words. Rephrase it."
             )
         vectors = (vectors / lengths).astype(np.float32)
     return vectors, np.array(labels)

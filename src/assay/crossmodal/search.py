@@ -90,7 +90,7 @@ class RetrievalSettings:
         return list(dict.fromkeys([*names, *map(str, self.named)]))
 
     def depth_for(self, most_relevant: int, n_docs: int) -> int:
-        """Return how many places those measures need."""
+        """Return the depth that the measures need."""
         if self.first_ranks:
             return n_docs
         depths = [1, *self.k_values, self.depth or 1, self.counted_places]
@@ -218,7 +218,7 @@ class TaskMaker:
         rows = without_labels(samples.levels[level], self.dropped)
         if not rows.any():
             what = "prototype" if side == PROTOTYPE else f"sample of the labels {level!r}"
-            raise UsageError(f"No {what} is left: all have dropped labels.")
+            raise UsageError(f"No {what} is left: all labels were dropped. Drop fewer labels.")
         key = id(samples), rows.tobytes()
         if key not in self._taken:
             left = samples.take(rows)
@@ -246,7 +246,9 @@ def _match(judged: Ids, samples: Ids, direction: str, side: str) -> Ints:
     places = judged.match(samples.as_text() if samples.numbered else samples)
     if (places < 0).any():
         strange = checks.name_few(judged.take(np.flatnonzero(places < 0)))
-        raise MismatchError(f"qrels of {direction}: {strange} is not a sample of {side!r}.")
+        raise MismatchError(
+            f"qrels of {direction}: {strange} is not a sample of {side!r}. Correct it."
+        )
     return places
 
 
@@ -259,18 +261,15 @@ def check_tasks(tasks: list[SearchTask], settings: RetrievalSettings) -> None:
         if sizes[0] != sizes[1]:
             raise MismatchError(
                 f"{task.direction.name}: the queries have {sizes[0]} dimensions and the items "
-                f"{sizes[1]}. They must come from one common space."
+                f"{sizes[1]}. Encode both with one model."
             )
         if task.excludes_own(settings) and not task.paired:
             raise UsageError(
-                f"{task.direction.name}: exclude_paired needs the sample_ids of both sides: "
-                "rows are not in step."
+                f"{task.direction.name}: rows are not aligned. Pass sample_ids of both sides, "
+                "or omit exclude_paired."
             )
         if task.excludes_own(settings) and len(task.doc_ids) < 2:
-            raise UsageError(
-                f"{task.direction.name}: there is one sample, and it cannot find itself. "
-                "Give at least two."
-            )
+            raise UsageError(f"{task.direction.name}: one sample cannot find itself. Pass two.")
         sides = (task.queries, task.query_ids), (task.docs, task.doc_ids)
         for (vectors, ids), name in zip(sides, task.direction.ends, strict=True):
             if id(vectors) not in seen:
@@ -332,7 +331,7 @@ def _report(progress: Progress, rows: Ints, n: int, done: int, total: int | None
 
 
 class ConfusionCounter:
-    """Adds up pairs of labels block by block; its size is that of the pairs that occur."""
+    """Count label pairs block by block; size grows with the pairs that occur."""
 
     def __init__(self, names: NDArray[Any], k: int) -> None:
         self.names, self.k = names, k
@@ -362,7 +361,7 @@ _KINDS: Final[dict[str, Callable[..., Scores]]] = {
 
 @dataclass
 class _Accumulator:
-    """What one level of labels has collected so far."""
+    """Running totals of one level of labels."""
 
     labels: Labels
     qrels: Qrels | None

@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 
 
 Row = Sequence[str | float | int | None]
+_ENDS: Final = ("95 % low", "95 % high")
 
 
 def measure_table(results: Iterable[DirectionResult], *, seed: int = 0) -> Table:
     """Return means, interval, chance, ceiling and counts of each direction and measure."""
     columns = (
-        *("level", "direction", "measure", "micro", "95 % low", "95 % high", "macro", "chance"),
+        *("level", "direction", "measure", "micro", *_ENDS, "macro", "chance"),
         *("ceiling", "queries", "empty", "tied share"),
     )
     rows: list[Row] = []
@@ -70,6 +71,20 @@ def direction_table(results: Sequence[DirectionResult]) -> Table:
     return table_of(("direction", *results[0].micro), rows)
 
 
+def join_ends(table: Table) -> Table:
+    """Return the table with the ends of each interval in one column, for people."""
+    if _ENDS[0] not in table.columns:
+        return table
+    at = table.columns.index(_ENDS[0])
+
+    def join(row: tuple[Cell, ...]) -> tuple[Cell, ...]:
+        ends = f"[{row[at].text}, {row[at + 1].text}]" if row[at].exact else None
+        return (*row[:at], Cell(ends, "figure"), *row[at + 2 :])
+
+    columns = (*table.columns[:at], Interval.heading(), *table.columns[at + 2 :])
+    return Table(columns, tuple(map(join, table.rows)))
+
+
 def label_table(results: Sequence[DirectionResult]) -> Table:
     """Return counts and means of each direction and label."""
     names = list(dict.fromkeys(name for result in results for name in result.micro))
@@ -85,7 +100,7 @@ def label_table(results: Sequence[DirectionResult]) -> Table:
 def accuracy_table(results: Iterable[DirectionResult]) -> Table:
     """Return accuracies as papers print them, with interval, chance and majority class."""
     columns = (
-        *("level", "modality", "classes", "samples", "top-1", "95 % low", "95 % high"),
+        *("level", "modality", "classes", "samples", "top-1", *_ENDS),
         *("top-5", "mean per class", "chance", "majority class"),
     )
     rows = []
@@ -138,7 +153,7 @@ def _shorten(measure: str) -> str:
 def number_table(result: CrossmodalResult) -> Table:
     """Return interval, chance, ceiling and counts of each level, direction and number."""
     columns = (
-        *("positives", "direction", "measure", "value", "95 % low", "95 % high"),
+        *("positives", "direction", "measure", "value", *_ENDS),
         *("chance", "ceiling", "queries", "empty", "tied share"),
     )
     rows = []
@@ -155,7 +170,7 @@ def number_table(result: CrossmodalResult) -> Table:
 
 @dataclass(frozen=True)
 class RetrievedLabel:
-    """How often items of one label were retrieved for queries of another."""
+    """Count of items of one label retrieved for queries of another."""
 
     query_label: str
     doc_label: str

@@ -22,16 +22,14 @@ from assay.scoring.scores import Scores
 
 _QUERIES_SHOWN: Final = 5
 _LOOK: Final = (
-    "Look at these queries first. Where the change is meant to cost this much, record a new "
-    "baseline: pytest --assay-update-baseline."
+    "Inspect these queries first. To accept the change, record a new baseline: pytest "
+    "--assay-update-baseline."
 )
 _TOO_FEW: Final = (
-    "Nothing is shown to be lost, but these queries do not show the contrary either: test on more "
-    "queries, or allow a larger margin."
+    "No significant loss, but too few queries to rule one out. Add queries, or allow a "
+    "larger margin."
 )
-_OTHER: Final = (
-    "Score both in the same way, or record a new baseline: pytest --assay-update-baseline."
-)
+_OTHER: Final = "Use the same settings, or record a new baseline: pytest --assay-update-baseline."
 
 
 def assert_not_worse(
@@ -111,7 +109,7 @@ def assert_at_least(
     """
     __tracebackhide__ = True
     if not is_real(limit) or not math.isfinite(limit):
-        raise UsageError(f"The limit of a mean must be a number such as 0.3, found {limit!r}.")
+        raise UsageError(f"The limit is {limit!r}. Pass a number such as 0.3.")
     parsed = measure if isinstance(measure, Measure) else parse(measure)
     values = _scores_of(scores, collection, parsed)
     aggregate = aggregates_of(only_measures(values, [parsed]))[0]
@@ -136,8 +134,7 @@ def _scores_of(data: Any, collection: Any = None, measures: Any = None) -> Score
         scores: Scores = data.record().scored()
         return scores
     raise UsageError(
-        "Scores, a RunRecord, the path of a file of scores, or a retriever and a collection is "
-        "needed; found "
+        "Pass Scores, a RunRecord, a scores file, or a retriever with a collection; found "
         f"{type(data).__name__}: {repr(data)[:60]}."
     )
 
@@ -154,13 +151,13 @@ def _refuse_others(new: Scores, old: Scores, other_settings: bool) -> None:
         return
     now, before = ({**scores.settings, "search": scores.search} for scores in (new, old))
     apart = [
-        f"{key} is {now.get(key) or 'not set'} and was {before.get(key) or 'not set'}"
+        f"{key} is {now.get(key) or 'not set'}, was {before.get(key) or 'not set'}"
         for key in sorted({*now, *before})
         if (now.get(key) or "") != (before.get(key) or "")
     ]
     if apart:
         raise MismatchError(
-            f"the signatures differ: {', '.join(apart)}. If that is the change to test, pass "
+            f"the signatures differ: {', '.join(apart)}. To test this change, pass "
             "allow_other_settings=True."
         )
 

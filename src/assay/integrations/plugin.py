@@ -1,4 +1,4 @@
-"""Declare what the integrations room offers to the rest of the house."""
+"""Declare the integrations plugin."""
 
 from assay.plugins import Plugin
 

@@ -33,14 +33,14 @@ _LONGEST: Final = 100  # letters of a file name before its digest
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add --assay-update-baseline, and where the files are."""
-    parser.getgroup("assay", "quality of rankings").addoption(
+    parser.getgroup("assay", "ranking quality (assay)").addoption(
         "--assay-update-baseline",
         action="store_true",
-        help="Record the scores that tests give to assay_baseline, in place of the stored ones.",
+        help="Replace the stored baselines by the scores of this run.",
     )
     parser.addini(
         "assay_baselines",
-        "Folder of the files of assay_baseline, from the root directory.",
+        "Folder of baseline files, relative to the root directory.",
         default="tests/baselines",
     )
 
@@ -71,12 +71,12 @@ def assay_baseline(request: pytest.FixtureRequest) -> Callable[..., Scores]:
             return scores
         if not file.is_file():
             record = "with pytest --assay-update-baseline, and keep the file in version control"
-            text = f"there is no baseline {_relative(file, root)}: record it {record}"
+            text = f"no baseline {_relative(file, root)}: record it {record}"
             if old.is_file():
                 text = (
-                    f"{_relative(old, root)} is not read any more, because two tests could share "
-                    f"it. Record {_relative(file, root)} {record}; then delete the old file. To "
-                    f"compare with it once more, give its path to assert_not_worse"
+                    f"{_relative(old, root)} is obsolete, because two tests could share it. "
+                    f"Record {_relative(file, root)} {record}, then delete the old file. For "
+                    "a last comparison pass its path to assert_not_worse"
                 )
             pytest.fail(text, pytrace=False)
         baseline, recorded = score_data.load_baseline(file)
@@ -123,7 +123,7 @@ def _record(request: pytest.FixtureRequest, scores: Any, file: Path, owner: str)
     __tracebackhide__ = True
     text = score_data.scores_to_text(scores, owner)
     if request.config.stash.setdefault(_FILES, {}).setdefault(file, text) != text:
-        pytest.fail(f"{file.name} was recorded before with other scores: use two names")
+        pytest.fail(f"{file.name} was recorded with different scores: use two names")
     recorded = score_data.baseline_test(file)
     if recorded not in (None, owner):
         _fail_as_other(file, request.config.rootpath, str(recorded), owner)
@@ -166,7 +166,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     """List recorded baselines, and files that are no longer read."""
     config = terminalreporter.config
     lines = [f"recorded {file}" for file in _noted(config, _RECORDED)]
-    lines += [f"{file} is not read any more: delete it" for file in _noted(config, _REPLACED)]
+    lines += [f"{file} is obsolete: delete it" for file in _noted(config, _REPLACED)]
     twice = "was recorded with different scores by several tests: use two names"
     lines += [f"{file} {twice}" for file in _shared(config)]
     for line in lines:

@@ -109,7 +109,7 @@ def model_card(
     names = sorted({model or record.model or record.name for record in records})
     if len(names) != 1:
         several = ", ".join(names) or "none"
-        raise UsageError(f"A model card is of one model; found {several}. Choose one, or name it.")
+        raise UsageError(f"A model card holds one model, found {several}. Pass model=.")
     place = dict(zip(_WHERE, (config, split, revision), strict=True))
     results = [_result(record, dataset, place) for record in records]
     index = [{"name": names[0], "results": results}]
@@ -160,7 +160,7 @@ def read_model_card(path: FilePath) -> list[CardResult]:
     try:
         return list(_results(index or []))
     except (LookupError, TypeError, AttributeError) as error:
-        raise FormatError(f"{name}: its model-index lacks something: {error!r}.") from None
+        raise FormatError(f"{name}: incomplete model-index: {error!r}. Complete it.") from None
 
 
 def _head(text: str, name: str) -> str:
@@ -169,10 +169,10 @@ def _head(text: str, name: str) -> str:
     if not lines or lines[0].rstrip() != _EDGE:
         if name.lower().endswith((".yaml", ".yml")):
             return text
-        raise FormatError(f"{name} is not a model card: it does not begin with a line of {_EDGE}.")
+        raise FormatError(f"{name} is not a model card. Begin it with a line {_EDGE}.")
     ends = [number for number, line in enumerate(lines[1:], 1) if line.rstrip() == _EDGE]
     if not ends:
-        raise FormatError(f"{name}: the head of the model card has no second line of {_EDGE}.")
+        raise FormatError(f"{name}: the head of the card is not closed. Add a second {_EDGE}.")
     return "\n".join(lines[1 : ends[0]])
 
 
@@ -220,7 +220,7 @@ def log_mlflow(record: HasRecord, *, report: bool = True, **start: Any) -> str:
     metrics = {metric_name(name): value for name, value in _metrics(source, "_")}
     active = mlflow.active_run()
     if active is not None and start:
-        raise UsageError("There is an active run of MLflow: arguments of a new one have no effect.")
+        raise UsageError("An MLflow run is active: arguments have no effect. Omit them.")
     run = active or mlflow.start_run(**{"run_name": source.name, **start})
     try:
         mlflow.log_metrics(metrics)
@@ -263,7 +263,7 @@ def log_wandb(record: HasRecord, *, report: bool = True, **init: Any) -> str:
     source = fingerprint_files([record.record()])[0]
     active = wandb.run
     if active is not None and init:
-        raise UsageError("There is a running run of wandb: arguments of a new one have no effect.")
+        raise UsageError("A wandb run is active: arguments have no effect. Omit them.")
     about = {"name": source.name, "tags": list(source.tags), "notes": source.notes or None}
     run = active or wandb.init(**{**about, **init})
     try:

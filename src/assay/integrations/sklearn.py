@@ -66,12 +66,10 @@ def ranking_score(
     names = np.asarray(groups, object).reshape(-1)
     if not len(grades) == len(scores) == len(names) or grades.ndim != 1 or scores.ndim != 1:
         shapes = f"{grades.shape}, {scores.shape} and {names.shape}"
-        raise ShapeError(f"Grades, scores and groups are one number a row each; found {shapes}.")
+        raise ShapeError(f"Grades, scores and groups have shapes {shapes}. Align them.")
     for row, name in enumerate(names):  # rows of no query would be one together
         if not isinstance(name, str) and str(name) in _MISSING:
-            raise ValueRangeError(
-                f"groups: row {row} has no query. Drop the row or name its query."
-            )
+            raise ValueRangeError(f"groups: row {row} has no query. Drop it, or name its query.")
     rules = as_conventions(conventions)
     parsed = measure if isinstance(measure, Measure) else parse(measure)
     hits = judge_rows(scores, grades, names.astype(np.str_), rules)
@@ -128,13 +126,13 @@ class _ColumnScorer:
 def _respond(estimator: Any, X: Any) -> Floats:
     name = next((method for method in _RESPONSES if hasattr(estimator, method)), None)
     if name is None:
-        raise UsageError(f"{type(estimator).__name__} has none of {', '.join(_RESPONSES)}.")
+        raise UsageError(f"{type(estimator).__name__} lacks {', '.join(_RESPONSES)}. Use another.")
     response = np.asarray(getattr(estimator, name)(X), np.float64)
     if response.ndim == 2:
         if response.shape[1] > 2:
             raise ShapeError(
-                f"{name} has {response.shape[1]} numbers a row, and rows are ranked by one. Use a "
-                "regressor, or a classifier of two classes."
+                f"{name} has {response.shape[1]} numbers per row; ranking needs one. Use a "
+                "regressor or a binary classifier."
             )
         response = response[:, -1]
     return response
@@ -143,8 +141,8 @@ def _respond(estimator: Any, X: Any) -> Floats:
 def _column(X: Any, name: str | int) -> Any:
     if hasattr(X, "columns"):
         if name not in list(X.columns):
-            raise UsageError(f"X has no column {name!r}; it has {', '.join(map(str, X.columns))}.")
+            raise UsageError(f"X lacks column {name!r}. Known: {', '.join(map(str, X.columns))}.")
         return X[name]
     if not isinstance(name, int):
-        raise UsageError(f"X is an array: groups={name!r} has to be the number of a column.")
+        raise UsageError(f"X is an array. Pass groups as a column number, not {name!r}.")
     return np.asarray(X)[:, name]

@@ -128,15 +128,15 @@ class RetrievalMetric(_base()):  # type: ignore[misc]
         """Return the value of each query of this process."""
         ids, bits, tied = (_whole(getattr(self, name)) for name in _STATES)
         if not len(ids):
-            raise UsageError("Nothing was given to update() yet.")
+            raise UsageError("No data. Call update() first.")
         unnamed = ids == _UNNAMED  # queries without an index are numbered
         ids = np.where(unnamed, np.cumsum(unnamed) + ids.max(), ids)
         query_ids, first, of = np.unique(ids, return_index=True, return_inverse=True)
         changed = (bits != bits[first][of]).any(axis=1)
         if changed.any():
             raise IdError(
-                f"Query {ids[np.argmax(changed)]} came twice with other values. All candidates of "
-                "a query belong into one batch."
+                f"Query {ids[np.argmax(changed)]} came twice with other values. Put all its "
+                "candidates into one batch."
             )
         return Scores(
             measures=self.measures,
@@ -165,11 +165,11 @@ def _queries(scores: Floats, grades: Floats, indexes: Any) -> Ints:
     if indexes is None and scores.ndim == 2:
         indexes = np.broadcast_to(np.arange(len(scores))[:, None], scores.shape)
     elif indexes is None:
-        raise ShapeError("Without indexes preds and target are queries × candidates.")
+        raise ShapeError("Wrong shape. Pass preds and target as queries × candidates, or indexes.")
     queries = np.asarray(indexes.cpu() if hasattr(indexes, "cpu") else indexes)
     if not scores.shape == grades.shape == queries.shape:
         shapes = f"{scores.shape}, {grades.shape} and {queries.shape}"
-        raise ShapeError(f"preds, target and indexes have one shape; found {shapes}.")
+        raise ShapeError(f"preds, target and indexes differ in shape: {shapes}. Align them.")
     if queries.dtype.kind not in "iu" or (queries < 0).any():
-        raise UsageError("indexes are whole numbers from 0, one for each candidate.")
+        raise UsageError("Invalid indexes. Pass one whole number from 0 per candidate.")
     return queries.astype(np.int64)

@@ -106,7 +106,7 @@ def tau_ap(truth: Sequence[Any], estimate: Sequence[Any]) -> float:
     """
     place = {system: at for at, system in enumerate(truth)}
     if len(place) < 2 or set(place) != set(estimate) or len(estimate) != len(place):
-        raise UsageError("Two orders of the same two or more systems are needed.")
+        raise UsageError("Pass two orders of the same systems, at least two.")
     shares = [
         sum(place[above] < place[system] for above in estimate[:at]) / at
         for at, system in enumerate(estimate)
@@ -136,7 +136,7 @@ def tau(a: Floats, b: Floats) -> float:
 
 @dataclass(frozen=True, repr=False)
 class AgreementReport(LabelReport):
-    """How labellers agree.
+    """Agreement of labellers.
 
     Args:
         statistics: Numbers with intervals by name, for each two labellers, or all together.
@@ -232,7 +232,7 @@ class AgreementReport(LabelReport):
             (("labellers", "coefficient", "value", heading), rows),
             (("", *(f"{second} {grade:g}" for grade in self.scale), "same"), counts),
             (("topic", "pairs", "same", "weighted κ", heading), topics),
-            (("system", "signed error on documents it alone retrieved", heading, "pairs"), errors),
+            (("system", "signed error on documents only it retrieved", heading, "pairs"), errors),
             (("order of systems", "value", heading), orders),
         ]
         return [table_of(columns, cells) for columns, cells in tables if cells]
@@ -300,7 +300,7 @@ def measure_agreement(
         1.0
     """
     if len(labellers) < 2:
-        raise UsageError("Agreement needs two labellers. Give a second file, or one with several.")
+        raise UsageError("Agreement needs two labellers. Add a second file.")
     check_margin(within, "within")
     resamples, seed = check_bootstraps(resamples), check_seed(seed)
     names = tuple(labellers)
@@ -311,7 +311,7 @@ def measure_agreement(
             by_pair.setdefault(pair, []).append(grade)
     shared = {pair: values for pair, values in by_pair.items() if len(values) > 1}
     if not shared:
-        raise MismatchError("No pair is labelled by two labellers. Label some of them twice.")
+        raise MismatchError("No pair has two labels. Label some pairs twice.")
     queries = sorted({query for query, _ in shared})
     draws = _Draws({query: at for at, query in enumerate(queries)}, resamples, seed)
     statistics: dict[str, dict[str, Interval]] = {}
@@ -336,7 +336,7 @@ def measure_agreement(
         statistics["all"] = _alphas(draws, scale, shared)
     firsts = labellers[names[0]], labellers[names[1]]
     of_systems = _of_systems(runs, *firsts, measure, draws) if runs else ({}, {})
-    few = f"{len(queries)} queries are too few for intervals; {_FEWEST_QUERIES} are needed"
+    few = f"{len(queries)} queries are too few for intervals (at least {_FEWEST_QUERIES})"
     remarks = (few,) if len(queries) < _FEWEST_QUERIES else ()
     sizes = (tuple(scale.tolist()), names, len(shared), len(queries))
     settings = f"resamples:{resamples}|seed:{seed}" + f"|measure:{measure}" * bool(runs)

@@ -35,7 +35,7 @@ else:
 
 FORMATS: Final = ("trec", "csv", "label-studio", "argilla", "log")
 
-_GRADES: Final = "Meaning of grades: lines as '2: answers in part'."
+_GRADES: Final = "Meaning of grades, such as '2: answers in part'."
 _texts_options = add_options(
     in_input("--queries FILE", help="Texts of the queries.", reads=True),
     in_input("--docs FILE|FOLDER", help="Texts of the documents.", reads=True, folder=True),
@@ -43,19 +43,19 @@ _texts_options = add_options(
 )
 _writes: Final[dict[str, Any]] = {"type": options.output_file, "writes": True}
 _measure_option = in_measures(
-    "-m", "--measure NAME", shown="DCG@10", help="P@k, DCG@k or RBP, whose weights decide."
+    "-m", "--measure NAME", shown="DCG@10", help="Target measure: P@k, DCG@k or RBP."
 )
-_MODEL: Final = "openai:NAME of a chat endpoint, or py:MODULE:FUNCTION."
-_PRICE: Final = "Price of a million tokens sent and received."
+_MODEL: Final = "Model: openai:NAME or py:MODULE:FUNCTION."
+_PRICE: Final = "Prices per million tokens sent and received."
 _endpoint_options = add_options(
-    in_models("--base-url URL", help="Address of the endpoint."),
-    in_models("--key-env NAME", help="Variable of the key. [OPENAI_API_KEY]"),
+    in_models("--base-url URL", help="Endpoint URL."),
+    in_models("--key-env NAME", help="Environment variable of the key. [OPENAI_API_KEY]"),
     in_machines("--concurrency N", least=1, shown=4, help="Number of concurrent requests."),
-    in_machines("--rate N", least=1, help="Requests a minute, at most."),
+    in_machines("--rate N", least=1, help="Maximum requests per minute."),
     in_machines("--price IN OUT", "prices", type=float, nargs=2, help=_PRICE),
 )
 _runs_option = in_input(
-    "--run RUN", "runs", multiple=True, help="A system. May be repeated.", reads=True
+    "--run RUN", "runs", multiple=True, help="Run of a system. May be repeated.", reads=True
 )
 
 
@@ -83,17 +83,14 @@ def _named(runs: tuple[str, ...]) -> dict[str, Any]:
         with options.open_store(click.get_current_context().params.get("store")) as store:
             for run in (store.run(key) for key in stored):
                 if not run.has_results:
-                    raise UsageError(
-                        f"Run {run.id} was stored without its results. Name its run file, or a run "
-                        "that 'assay bench --save' stored."
-                    )
+                    raise UsageError(f"Run {run.id} has no stored results. Pass its run file.")
                 rows = {q: [d.doc for d in part.results] for q, part in run.all_results().items()}
                 named[f"{run.name} #{run.id}" if run.name in named else run.name] = rows
     return named
 
 
 def _stored_limits(named: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return a remark for each stored run: what it lacks counts as not retrieved."""
+    """Return a remark per stored run with missing depth."""
     lists = [(name, rows.values()) for name, rows in named.items() if isinstance(rows, dict)]
     lengths = [(name, max(map(len, docs), default=0)) for name, docs in lists]
     return tuple(f"{name}: the first {n} documents of each query are stored" for name, n in lengths)
@@ -105,7 +102,7 @@ def _runs_in(path: str) -> list[str]:
         return [path]
     files = sorted(str(file) for file in Path(path).glob("*.run*") if file.is_file())
     if not files:
-        raise UsageError(f"The folder {path} holds no run files (NAME.run).")
+        raise UsageError(f"{path} holds no run files. Add NAME.run files.")
     return files
 
 
@@ -122,16 +119,21 @@ def _refuse_typed(problem: str, names: Iterable[str]) -> None:
 @click.command("pool", cls=Command)
 @argument("runs", nargs=-1, required=True, metavar="RUN...", reads=True)
 @options.store_option
-@options.write_option("The pool to write.", "target", required=True)
-@in_input("-n", "--labels N", "n", least=1, shown=200, help="Pairs to draw now, on average.")
+@options.write_option("Pool file to write.", "target", required=True)
+@in_input("-n", "--labels N", "n", least=1, shown=200, help="Expected number of pairs to draw.")
 @_measure_option
-@in_measures("--aim", choices=AIMS, shown=AIMS[0], help="Draw for differences, or also for means.")
-@in_measures("--method", choices=METHODS, shown=METHODS[0], help="By weight, to --depth, or all.")
-@in_measures("--depth N", least=1, help="Last rank that counts.")
-@in_measures("--scale A-B", shown="0-3", help="Lowest and highest grade.")
-@in_input("--machine-labels FILE", "sure", help="Draw pairs a model is unsure of more.", reads=True)
-@in_input("--extend POOL", help="The pool to add to.", reads=True)
-@options.seed_option_for("Seed of the draw.")
+@in_measures("--aim", choices=AIMS, shown=AIMS[0], help="Aim: differences, or also means.")
+@in_measures("--method", choices=METHODS, shown=METHODS[0], help="Sampling of the pairs.")
+@in_measures("--depth N", least=1, help="Pool depth.")
+@in_measures("--scale A-B", shown="0-3", help="Grade scale, such as 0-3.")
+@in_input(
+    "--machine-labels FILE",
+    "sure",
+    help="Machine labels; uncertain pairs are drawn more often.",
+    reads=True,
+)
+@in_input("--extend POOL", help="Pool to extend.", reads=True)
+@options.seed_option_for("Random seed.")
 @options.json_option
 def pool_command(
     *, runs: Any, target: str, sure: Any, extend: Any, json_wanted: bool, **settings: Any
@@ -153,12 +155,12 @@ def pool_command(
     output.note_inputs(extend)
     del settings["store"]
     if extend is not None:
-        _refuse_typed("does not go with --extend: that pool decides", ("seed", "scale"))
+        _refuse_typed("excludes --extend, whose pool decides", ("seed", "scale"))
     settings["scale"] = _parse_scale(settings["scale"])
     settings["extend"] = None if extend is None else judging.read_pool(extend)
     doubt = None if sure is None else judging.read_labels(sure, kind="machine").uncertainty()
     if doubt == {}:
-        raise UsageError(f"{sure} states no confidence. Omit --machine-labels, which needs one.")
+        raise UsageError(f"{sure} states no confidence. Omit --machine-labels.")
     named = _named(runs)
     for limit in _stored_limits(named):
         output.log(limit)
@@ -176,7 +178,7 @@ def _parse_scale(text: str) -> list[int]:
     match = re.fullmatch("([0-9]{1,6})-([0-9]{1,6})", text)
     grades = list(range(int(match[1]), int(match[2]) + 1)) if match else []
     if not 2 <= len(grades) <= 100:
-        raise click.UsageError(f"A scale is its lowest and highest grade, as 0-3, not {text!r}.")
+        raise click.UsageError(f"Cannot read the scale {text!r}. Write low-high, such as 0-3.")
     return grades
 
 
@@ -186,18 +188,18 @@ def _parse_scale(text: str) -> list[int]:
 @click.command("label", cls=Command)
 @argument("pool_file", metavar="POOL", reads=True)
 @_texts_options
-@in_result("--labels FILE", "log", help="Log of labels to add to. [POOL.labels.jsonl]", **_writes)
-@in_input("--by NAME", default="", help="Name of the labeller. [the page asks]")
+@in_result("--labels FILE", "log", help="Label log to append to. [POOL.labels.jsonl]", **_writes)
+@in_input("--by NAME", default="", help="Labeller's name. [asked on the page]")
 @_runs_option
-@in_input("--terminal", is_flag=True, help="Label in the terminal, not on a page.")
-@in_input("--twice X", type=click.FloatRange(0, 1), shown=0.0, help="Share that two people label.")
+@in_input("--terminal", is_flag=True, help="Label in the terminal.")
+@in_input("--twice X", type=click.FloatRange(0, 1), shown=0.0, help="Share labelled twice.")
 @in_input(
-    "-p", "--port N", type=click.IntRange(0, 65535), shown=0, help="Port; 0 for any free one."
+    "-p", "--port N", type=click.IntRange(0, 65535), shown=0, help="Port; 0 for any free port."
 )
-@in_input("--import FILE", "imported", help="Add the labels of another tool.", reads=True)
-@in_result("--export FILE", help="Write the labels for another tool.", **_writes)
+@in_input("--import FILE", "imported", help="Labels of another tool to import.", reads=True)
+@in_result("--export FILE", help="File for labels of another tool.", **_writes)
 @in_result("--format", "named", choices=FORMATS, help="Format of --import or --export.")
-@in_input("--kind", choices=("human", "machine"), shown="human", help="Kind of labels to import.")
+@in_input("--kind", choices=("human", "machine"), shown="human", help="Kind of imported labels.")
 def label_command(**settings: Any) -> None:
     """Label the pairs of a pool, on a local page or in the terminal.
 
@@ -222,7 +224,7 @@ def label_command(**settings: Any) -> None:
         if at.export is None:
             _refuse_typed("requires --import or --export", ("named",))
     if at.imported is not None:
-        _refuse_typed("does not go with --import", ("export", "terminal", "twice", "port"))
+        _refuse_typed("excludes --import", ("export", "terminal", "twice", "port"))
         added = judging.read_labels(at.imported, format=at.named, by=at.by, kind=at.kind)
         added.check(opened, at.imported)
         book.append(*(replace(label, pool=opened.digest) for label in added.labels))
@@ -230,7 +232,7 @@ def label_command(**settings: Any) -> None:
         return
     label_texts = _read_texts(at.queries, at.docs)
     if at.export is not None:
-        _refuse_typed("does not go with --export", ("terminal", "twice", "port"))
+        _refuse_typed("excludes --export", ("terminal", "twice", "port"))
         if not book.path.exists():
             raise streams.missing_file(log)
         labelled = book.read().check(opened, str(book.path))
@@ -289,7 +291,7 @@ def _read_guidelines(path: str | None) -> Mapping[int, str]:
     for line in filter(str.strip, streams.read_text(path).splitlines()):
         grade, colon, words = line.partition(":")
         if not (colon and grade.strip().isdigit()):
-            raise UsageError(f"{path}: lines are like '2: answers in part', not {line[:40]!r}.")
+            raise UsageError(f"{path}: write lines as '2: answers in part', not {line[:40]!r}.")
         meaning[int(grade)] = words.strip()
     return meaning
 
@@ -302,10 +304,13 @@ def _read_guidelines(path: str | None) -> Mapping[int, str]:
 @in_models("--model SPEC", required=True, help=_MODEL)
 @_texts_options
 @in_input("--prompt FILE", help="Prompt file with {query} and {document}.", reads=True)
-@in_result("--labels FILE", "log", required=True, help="The log of machine labels.", **_writes)
+@in_result("--labels FILE", "log", required=True, help="Log of machine labels.", **_writes)
 @_endpoint_options
 @in_models(
-    "--temperature X", type=float, shown=0.0, help="Sampling temperature; -1 for the endpoint's."
+    "--temperature X",
+    type=float,
+    shown=0.0,
+    help="Sampling temperature; -1 for the endpoint default.",
 )
 @in_machines("--limit N", least=1, help="Number of pairs.")
 @options.json_option
@@ -325,7 +330,7 @@ def judge_command(
         --queries topics.jsonl --docs notes.jsonl --labels gpt.jsonl # needs a network
     """
     if queries is None or docs is None:
-        raise click.UsageError("A judge reads texts: give --queries and --docs.")
+        raise click.UsageError("A judge needs texts. Pass --queries and --docs.")
     opened, label_texts = judging.read_pool(pool_file), _read_texts(queries, docs)
     prompt, heat = settings.pop("prompt"), settings.pop("temperature")
     if prompt:
@@ -345,8 +350,8 @@ def judge_command(
 @argument("files", nargs=-1, required=True, metavar="LABELS...", reads=True)
 @_runs_option
 @_measure_option
-@in_input("--by FILE[:COLUMN]", help="Topics of queries; 'query' for each query.", reads=True)
-@options.in_statistics("--within X", type=float, shown=0.05, help="± of weighted κ to plan for.")
+@in_input("--by FILE[:COLUMN]", help="Topic column of queries; 'query' for each query.", reads=True)
+@options.in_statistics("--within X", type=float, shown=0.05, help="Target half width of κ.")
 @options.resamples_option
 @options.seed_option
 @options.result_options()
@@ -393,20 +398,26 @@ _OF_MODEL: Final = ("prompt", "base_url", "key_env", "concurrency", "rate", "pri
 
 @click.command("queries", cls=Command)
 @argument("source", metavar="LOG|DOCS", reads=True)
-@options.write_option("The queries to write, as JSON lines.", "target", required=True)
-@in_result("--qrels FILE", help="Write each query's document, as qrels.", **_writes)
-@in_input("-n", "--number N", least=1, shown=100, help="Queries; with --strata from each.")
-@in_input("--log", "is_log", is_flag=True, help="The file is a log of queries.")
-@in_input("--column NAME", help="Column of the queries in a log.")
-@in_input("--strata NAME", help="Column of the strata in a log.")
-@in_input("--uniform", is_flag=True, help="Sample distinct queries alike, not by count.")
-@in_input("--kind", "kinds", multiple=True, choices=KINDS, help="Parts; may be repeated. [all]")
-@in_input("--per-doc N", least=1, shown=1, help="Number of queries from one document.")
+@options.write_option("Output queries (JSON lines).", "target", required=True)
+@in_result("--qrels FILE", help="Output qrels: the document of each query.", **_writes)
+@in_input("-n", "--number N", least=1, shown=100, help="Number of queries (per stratum).")
+@in_input("--log", "is_log", is_flag=True, help="Read FILE as a query log.")
+@in_input("--column NAME", help="Query column of a log.")
+@in_input("--strata NAME", help="Stratum column of a log.")
+@in_input("--uniform", is_flag=True, help="Sample distinct queries uniformly, not by count.")
+@in_input(
+    "--kind",
+    "kinds",
+    multiple=True,
+    choices=KINDS,
+    help="Parts of documents. May be repeated. [all]",
+)
+@in_input("--per-doc N", least=1, shown=1, help="Maximum number of queries per document.")
 @in_models("--model SPEC", help=_MODEL)
 @in_input("--prompt FILE", help="Prompt file with {document} and {n}.", reads=True)
 @_endpoint_options
-@in_result("--cache FILE", help="Cache of the model's answers.", **_writes)
-@options.seed_option_for("Seed of the sample.")
+@in_result("--cache FILE", help="Answer cache of the model.", **_writes)
+@options.seed_option_for("Random seed.")
 @options.json_option
 def queries_command(
     *, source: str, target: str, qrels: str | None, number: int, is_log: bool, **settings: Any
@@ -428,7 +439,7 @@ def queries_command(
     names = ("model", "kinds", "prompt", "json_wanted")
     model, kinds, prompt, json_wanted = map(settings.pop, names)
     if is_log:
-        _refuse_typed("does not go with --log", (*_OF_DOCS, *_OF_MODEL))
+        _refuse_typed("excludes --log", (*_OF_DOCS, *_OF_MODEL))
     else:
         _refuse_typed("requires --log", of_log)
     if model is None:
@@ -483,9 +494,9 @@ def estimate_labels(
         The exit code.
     """
     context = click.get_current_context()
-    _refuse_typed("does not go with --pool", {*context.params} - _UNDERSTOOD)
+    _refuse_typed("excludes --pool", {*context.params} - _UNDERSTOOD)
     if settings["layout"] in ("trec", "model-card"):
-        raise UsageError(f"--format {settings['layout']} holds no estimates.")
+        raise UsageError(f"--format {settings['layout']} cannot hold estimates. Choose another.")
     runs, file = _named(settings["runs"]), settings["file"]
     output.refuse_input(file, *settings["runs"], pool_file, labels_file, machine_file)
     base = settings.get("baseline")
@@ -515,7 +526,7 @@ def estimate_labels(
 
 
 def report_sections(records: Sequence[Any]) -> list[tuple[str, Any]]:
-    """Return what labels say of the records of this room: sentences, then numbers."""
+    """Return sentences, then numbers, of records from labels."""
     parts: list[tuple[str, Any]] = []
     records = [record for record in records if record.task == PLUGIN.name]
     for record in records:
@@ -534,6 +545,6 @@ def report_sections(records: Sequence[Any]) -> list[tuple[str, Any]]:
 
 
 def dashboard_views(run: Any) -> list[tuple[str, Any]]:
-    """Return what labels say of a stored run of this room."""
+    """Return dashboard views of a stored run from labels."""
     stored = run.task == PLUGIN.name and run.status == "finished"
     return report_sections([run.record()])[:1] if stored else []

@@ -17,13 +17,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import combinations
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from assay.arrays import Flags, Floats, Ints, or_none
+from assay.comparison.verdict import Verdict, verdict_words
 from assay.core.ids import Ids
 from assay.core.ranking import Ranking
 from assay.core.text import fixed, format_percent
@@ -116,7 +117,7 @@ class DrawnLabels(NamedTuple):
         if not len(self.rows):  # the same documents at the same ranks: no label changes that
             half, note = 0.0, "identical"
         elif freedom + 1 < FEWEST:
-            half, note = math.nan, f"gains were drawn in {freedom + 1} queries; {FEWEST} are needed"
+            half, note = math.nan, f"drawn gains in {freedom + 1} queries; at least {FEWEST} needed"
         else:
             error = float(values.std(ddof=1)) / math.sqrt(self.n_rows)
             half = _student(1 - level / 2, freedom) * error
@@ -217,7 +218,7 @@ class LabelReport(Shown):
 
     def page(self: Any) -> Page:
         """Return verdict, tables, remarks and the method."""
-        page: Page = [Words(self.verdict(), "verdict"), *self.tables()]
+        page: Page = [*verdict_words([self.verdict()]), *self.tables()]
         page += [Words(remark, "remark") for remark in self.remarks]
         return [*page, Words(self.method, "method"), Words(self.signature, "signature")]
 
@@ -265,27 +266,30 @@ class LabelEstimate:
             return "identical"
         return self.a if low > 0 else self.b if high < 0 else "not separable"
 
-    def verdict(self) -> str:
+    def verdict(self) -> Verdict:
         """Return the estimate in a sentence, and how many more labels narrow it."""
-        sure, signed = self.interval, self.outcome == "not separable"
+        sure, tied = self.interval, self.outcome == "not separable"
         if math.isnan(sure.low):
-            return f"{self.measure}: too few labels for an interval ({sure.note})"
+            return Verdict(f"{self.measure}: too few labels for an interval ({sure.note})")
         if self.outcome == "identical":
-            return f"{self.a} and {self.b} retrieve the same for {self.measure}"
+            return Verdict(f"{self.a} and {self.b} are identical on {self.measure}")
         behind = self.b if self.outcome == self.a else self.a
-        sure = -sure if self.b and behind == self.a and not signed else sure
-        value, low, high = (fixed(x, sign=signed) for x in (sure.estimate, sure.low, sure.high))
-        words = f"{self.outcome} leads {behind} by {value} on {self.measure}"
+        sure = -sure if self.b and behind == self.a and not tied else sure
+        spell = partial(fixed, sign=bool(self.b))
+        words, name = f"{self.outcome} leads {behind} on {self.measure}", "Lead"
         if not self.b:
-            words = f"{self.a} has {self.measure} {value}"
-        elif signed:
-            pair = f"{self.a} and {self.b}"
-            words = f"No significant difference between {pair} on {self.measure}: {value}"
+            words, name = f"{self.a} has {self.measure} {spell(sure.estimate)}", ""
+        elif tied:
+            pair, name = f"{self.a} and {self.b}", "Difference"
+            words = f"No significant difference between {pair} on {self.measure}"
         goal = f"± {self.within:.2g}"
         plan = f"; about {self.more:,.0f} more labels for {goal}" if self.more > 0 else ""
         if math.isinf(self.more):
-            plan = f"; more labels do not give {goal}, more queries may"
-        return f"{words} ({low} to {high}){plan}"
+            plan = f"; for {goal} add queries, not labels"
+        numbers = (
+            f"{name} {spell(sure.estimate)} ({sure.words(spell)})" if name else sure.words(spell)
+        )
+        return Verdict(words, numbers + plan)
 
     def number(self) -> Number:
         """Return the estimate as a number of a record."""
@@ -340,8 +344,8 @@ class LabelEstimates(LabelReport):
 
     @property
     def method(self) -> str:
-        """How intervals were made."""
-        machine = "; machine labels narrow it, whatever their bias" if self.models else ""
+        """Method of the intervals."""
+        machine = "; machine labels narrow intervals without adding bias" if self.models else ""
         joint = " jointly" * (sum(bool(each.b) for each in self.estimates) > 1)
         return (
             f"Each drawn label counts 1/probability{machine}. Intervals: Student's t over queries, "
@@ -353,12 +357,13 @@ class LabelEstimates(LabelReport):
         """Estimates, then bounds."""
         return (*self.estimates, *self.bounds)
 
-    def verdict(self) -> str:
-        """Return how much was labelled, and the first result."""
-        c = self.counts
+    def verdict(self) -> Verdict:
+        """Return the first result, and the share of labelled pairs."""
+        c, first = self.counts, self.results[0].verdict()
         share = format_percent(c["labelled"] / c["pairs"])
         labelled = f"{c['labelled']:,} of {c['pairs']:,} pairs labelled ({share})"
-        return f"{labelled}; {self.results[0].verdict()}"
+        first = first if isinstance(first, Verdict) else Verdict(first)
+        return Verdict(first.headline, "; ".join(filter(None, (first.numbers, labelled))))
 
     def records(self) -> list[RunRecord]:
         """Return a record of the means of each system, or one of all differences."""
@@ -475,22 +480,19 @@ def estimate_from_labels(
     if within is not None:
         check_margin(within, "within")
     if not means and len(runs) < 2:
-        raise UsageError("There is one run; a comparison needs two.")
+        raise UsageError("Only one run. A comparison needs two.")
     names = list(runs)
     if baseline is not None and baseline not in runs:
-        raise UsageError(f"The baseline {baseline!r} is not one of the runs.")
+        raise UsageError(f"The baseline {baseline!r} is not a run. Add it.")
     rankings = {name: as_ranking(run, RULES) for name, run in runs.items()}
     human, models = labels.check(pool).of_kind("human"), labels.of_kind("machine")
     robots = LabelSet(())
     if machine is not None:
         robots, models = machine.check(pool, "The machine labels").of_kind("machine"), robots
         if not len(robots):
-            raise MismatchError("The machine labels hold no label of a model, only of people.")
+            raise MismatchError("The machine labels are all human. Pass labels of a model.")
     if not len(human) and len(models):
-        raise MismatchError(
-            f"All {len(models):,} labels are a model's. Give them as machine labels, and those of "
-            "people as labels."
-        )
+        raise MismatchError(f"All {len(models):,} labels are machine labels. Pass them as such.")
     pairs = [(a, a) for a in names] if means else list(combinations(names, 2))
     if baseline is not None and not means:
         pairs = [(name, baseline) for name in names if name != baseline]
@@ -513,7 +515,7 @@ def estimate_from_labels(
             more = sample.labels_needed(math.nan if math.isnan(interval.low) else goal, share)
             about = (interval, tuning, sample.sequence(share), goal, more)
             estimates.append(LabelEstimate(str(linear), a, "" if means else b, *about))
-    aside = f"{len(models):,} machine labels among the labels were left out"
+    aside = f"{len(models):,} machine labels among the human labels were ignored"
     remarks = [*drawn.remarks(), *labels.remarks(), *([aside] if len(models) else [])]
     counts = {"pairs": len(pool), "drawn": pool.n_drawn, "labelled": drawn.n_labelled}
     counts["machine"] = len(robots.by_pair())
@@ -523,7 +525,7 @@ def estimate_from_labels(
 
 
 class _DrawnPairs:
-    """The pairs of a pool with what is known of each."""
+    """Pairs of a pool with their labels and probabilities."""
 
     def __init__(self, pool: LabelPool, human: LabelSet, machine: LabelSet) -> None:
         self.pool = pool
@@ -535,7 +537,7 @@ class _DrawnPairs:
         self._at = places[pool.stages[places] > 0]
         self.n_labelled, strange = len(self._at), len(places) - len(self._at)
         if not self.n_labelled:
-            raise MismatchError("None of the pairs that were drawn is labelled. Label some first.")
+            raise MismatchError("No drawn pair is labelled. Label some first.")
         twice = sum(len(acts) > 1 for acts in self._human.values())
         # Labels are made in random order within a stage, so those that are missing are a sample.
         n_stages = pool.probabilities.shape[1]
@@ -547,10 +549,10 @@ class _DrawnPairs:
         self._chances = steps @ np.where(n_drawn > 0, shares, 1.0)
         missing = int(n_drawn.sum() - done.sum())
         self._notes = {
-            f"{missing:,} of {pool.n_drawn:,} drawn pairs have no label; the labelled ones count "
-            "as a random part of them": missing,
-            f"{strange:,} labels of pairs that were not drawn were left out": strange,
-            f"{twice:,} pairs have labels of several people, whose gains are averaged": twice,
+            f"{missing:,} of {pool.n_drawn:,} drawn pairs have no label; the labelled ones "
+            "count as a random sample": missing,
+            f"{strange:,} labels of pairs outside the draw were ignored": strange,
+            f"{twice:,} pairs have several human labels; their gains were averaged": twice,
         }
         keys = pool.queries * len(pool.doc_ids) + pool.docs
         self._order = np.argsort(keys)
@@ -572,17 +574,17 @@ class _DrawnPairs:
         waiting = ~absent & (self._chances[places] <= 0)
         if waiting.any():
             raise MismatchError(
-                f"{int(waiting.sum()):,} documents that decide {measure} of {what} are in a "
-                "stage of the pool of which no pair is labelled yet. Label some of it first."
+                f"{int(waiting.sum()):,} documents that decide {measure} of {what} belong to "
+                "a stage without labels. Label some of it first."
             )
         if absent.any():
-            aim = " It was made for differences of its systems, not for means." * (
+            aim = " The pool aims at differences, not means." * (
                 pool.settings["aim"] == "differences"
             )
             raise MismatchError(
                 f"{int(absent.sum()):,} of {len(absent):,} documents that decide {measure} of "
-                f"{what} could not be drawn from this pool.{aim} Add the runs with 'assay pool "
-                "--extend', or make a pool with --aim means."
+                f"{what} are not in this pool.{aim} Add the runs with 'assay pool --extend', "
+                "or use --aim means."
             )
         every = np.zeros((2, len(pool)))
         for row, labels in enumerate((self._human, self._machine)):
@@ -603,9 +605,7 @@ class _DrawnPairs:
         """
         numbers = query_ids.as_text().match(self.pool.query_ids)
         if n := int((numbers < 0).sum()):
-            raise MismatchError(
-                f"{n} queries of {what} are not in the pool. Add them with 'assay pool --extend'."
-            )
+            raise MismatchError(f"{n} queries of {what} are not pooled. Run 'assay pool --extend'.")
         return numbers
 
     def bound(
@@ -619,13 +619,13 @@ class _DrawnPairs:
             query, doc = self.pool.names[place]
             qrels[query][doc] = grades.pop() if len(grades) == 1 else -1.0
             n_split += bool(grades)
-        why = "what it divides by depends on labels that nobody made"
-        self._notes[f"{measure} has bounds and no estimate: {why}"] = 1
-        self._notes[f"{n_split:,} pairs on which people disagree count as unlabelled"] = n_split
+        why = "its denominator depends on missing labels"
+        self._notes[f"{measure} has bounds only: {why}"] = 1
+        self._notes[f"{n_split:,} pairs with disagreeing labels count as unlabelled"] = n_split
         for name, ranking in rankings.items():
             self.match_queries(ranking.query_ids, name)
         return bound_systems(rankings, qrels, measure, self.pool.scale, pairs)
 
     def remarks(self) -> list[str]:
-        """Return what a reader should know about the labels."""
+        """Return remarks on the labels."""
         return [words for words, n in self._notes.items() if n]

@@ -122,9 +122,9 @@ class HoleBounds:
         if self.outcomes[0] in ("", "undecided"):
             return f"{ends} over all grades of the {what}"
         if self.holds:
-            return f"the verdict holds whatever the grades of the {what} ({ends})"
+            return f"the verdict holds for all grades of the {what} ({ends})"
         more = f"; {self.enough:,} relevant ones would end the lead" if self.enough else ""
-        return f"the verdict could change: it depends on {what} ({ends}{more})"
+        return f"the verdict depends on {what} ({ends}{more})"
 
 
 PairBounds = HoleBounds
@@ -150,9 +150,7 @@ def bound_scores(scores: Scores) -> dict[str, HoleBounds]:
         (0.5, 1.0)
     """
     if scores.hits is None or scores.conventions.unjudged != "bounds":
-        raise UsageError(
-            "Bounds need the ranking: evaluate a run with unjudged='bounds' (--unjudged bounds)."
-        )
+        raise UsageError("Bounds need rankings of runs with unjudged='bounds'. Evaluate them.")
     rules = scores.conventions.replace(unjudged="nonrelevant")
     rows = np.flatnonzero(~scores.missing) if rules.missing == "skip" else slice(None)
     lists, bounds = _FullLists(scores.hits, scores.query_ids, rules), {}
@@ -312,7 +310,7 @@ def _bound_ap(lists: _FullLists, measure: Measure, beyond: Ints) -> tuple[Floats
     places = np.clip((k or np.iinfo(np.int64).max) - s, 0, size)
 
     def above(counts: Any) -> Any:
-        """Add up what stands in groups above each, in its query."""
+        """Sum over the groups above each, within its query."""
         before = np.cumsum(counts) - counts
         return before - before[np.searchsorted(row, row)]
 

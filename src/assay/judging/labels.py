@@ -112,14 +112,14 @@ class LabelSet:
         return dict(grades)
 
     def remarks(self) -> list[str]:
-        """Return what a reader should know about acts without a grade."""
+        """Return remarks on acts without a grade."""
         words = {
             "skip": "pairs were skipped",
             "cannot": "pairs could not be judged",
-            "unreadable": "answers could not be read and count as no label",
+            "unreadable": "unreadable answers count as no label",
         }
         said = [f"{n:,} {words[s]}" for s, n in self.aside.items() if s in words and n]
-        return [*said, *([f"{self.torn} torn lines were skipped"] if self.torn else [])]
+        return [*said, *([f"{self.torn} truncated lines were skipped"] if self.torn else [])]
 
     def check(self, pool: LabelPool, source: str = "The labels") -> LabelSet:
         """Return the labels, if they belong to the pool.
@@ -134,14 +134,14 @@ class LabelSet:
         for label in self.labels:
             if label.pool not in digests:
                 raise MismatchError(
-                    f"{source} were made for another pool (digest {label.pool[:8]}…, not "
-                    f"{pool.digest[:8]}…). Give the pool that was labelled, or one that extends it."
+                    f"{source} belong to another pool (digest {label.pool[:8]}…, not "
+                    f"{pool.digest[:8]}…). Pass that pool, or one that extends it."
                 )
             if label.grade not in scale:
                 raise ValueRangeError(
-                    f"{source}: the grade {label.grade:g} of ({label.query}, {label.doc}) is not "
-                    f"on the scale {', '.join(map(str, pool.scale))}. Correct it, or make the pool "
-                    "with another --scale."
+                    f"{source}: the grade {label.grade:g} of ({label.query}, {label.doc}) is "
+                    f"not on the scale {', '.join(map(str, pool.scale))}. Correct it, or draw "
+                    "the pool with another --scale."
                 )
             if (label.query, label.doc) not in pool.places:
                 unknown.append(label)
@@ -203,9 +203,7 @@ class LabelLog:
         acts, torn, end = self.follow(0)
         torn += self.path.exists() and self.path.stat().st_size > end
         if torn and not acts and not read_text(self.path).startswith(_START):
-            raise FormatError(
-                f"{self.path} holds no labels. A log of labels has a line of JSON for each."
-            )
+            raise FormatError(f"{self.path} holds no labels. Pass one JSON line per label.")
         return acts, torn
 
     def follow(self, offset: int) -> tuple[list[Label], int, int]:
@@ -248,7 +246,7 @@ def now() -> str:
 
 def _failure(path: Path, error: Exception) -> StorageError:
     words = getattr(error, "strerror", None) or error
-    return StorageError(f"{path} cannot be written or read: {words}. No label was recorded.")
+    return StorageError(f"{path} cannot be accessed: {words}. No label was recorded.")
 
 
 def _as_line(label: Label) -> str:
@@ -307,9 +305,7 @@ def read_labels(
         try:
             acts = [act for n, entry in enumerate(entries) for act in read(entry, by, where(n))]
         except (AttributeError, TypeError, KeyError, IndexError):
-            raise FormatError(
-                f"{path} is not as {format} exports labels. Export it again, or name its --format."
-            ) from None
+            raise FormatError(f"{path} is not a {format} export. Pass its --format.") from None
         return settle(acts)
     if layout == "trec" or format == "trec":
         return _of_qrels(read_qrels(path, format="trec"), by, kind)
@@ -329,7 +325,7 @@ def _format_of_records(path: FilePath, layout: str) -> str:
 
 def _of_qrels(qrels: Any, by: str, kind: str) -> LabelSet:
     if not isinstance(qrels, Qrels):
-        raise FormatError("Labels of pairs are needed, not labels of documents.")
+        raise FormatError("Labels must be per pair, not per document. Pass pairs.")
     queries, docs = (list(map(str, ids)) for ids in (qrels.query_ids, qrels.doc_ids))
     rows = zip(rows_of(qrels.offsets).tolist(), qrels.docs.tolist(), qrels.grades, strict=True)
     # A negative grade marks a pair that was pooled and not judged.
@@ -348,13 +344,13 @@ def _of_table(path: FilePath, by: str, kind: str) -> Iterator[Label]:
         about: dict[str, Any] = {"by": by, "kind": kind, "note": ""}
         about |= {key: str(value) for key, value in zip(more, rest, strict=True) if value}
         if about["kind"] not in KINDS:
-            raise FormatError(f"{table.where(row)}: kind is human or machine.")
+            raise FormatError(f"{table.where(row)}: unknown kind. Use human or machine.")
         number = _as_grade(grade, table.where(row))
         pair = (str(query), str(doc), about["by"], about["kind"])
         if seen.setdefault(pair, number) != number:
             raise MismatchError(
-                f"{table.where(row)}: query {query}, document {doc} is labelled twice by "
-                f"{about['by']}, {seen[pair]:g} and {number:g}. Keep one of the two."
+                f"{table.where(row)}: query {query}, document {doc} has two labels by "
+                f"{about['by']}, {seen[pair]:g} and {number:g}. Keep one."
             )
         yield Label(str(query), str(doc), number, **about)
 
@@ -372,7 +368,7 @@ def _pair_of(data: Any, place: str) -> Pair:
     ids = [next((data[k] for k in keys if data.get(k) not in (None, "")), None) for keys in names]
     if None in ids:
         missing = names[ids.index(None)][0]
-        raise FormatError(f"{place}: there is no {missing}. Export tasks with query_id and doc_id.")
+        raise FormatError(f"{place}: {missing} is missing. Export tasks with query_id and doc_id.")
     return str(ids[0]), str(ids[1])
 
 
@@ -412,7 +408,7 @@ def write_labels(
     format: str,
     texts: Mapping[Pair, tuple[str, str]] | None = None,
 ) -> None:
-    """Write labels for another tool, whole or not at all.
+    """Write labels for another tool atomically.
 
     Args:
         labels: The labels.
@@ -453,7 +449,7 @@ def _trec_lines(labels: LabelSet) -> Iterator[str]:
         grades = {label.grade for label in acts}
         if len(grades) > 1:
             raise MismatchError(
-                f"TREC qrels hold one grade for a pair, and query {query}, document {doc} has "
+                f"TREC qrels hold one grade per pair, but query {query}, document {doc} has "
                 f"{len(grades)}. Write CSV, or the labels of one labeller."
             )
         yield f"{query} 0 {doc} {acts[0].grade:g}"

@@ -40,7 +40,7 @@ Model = Callable[[str], tuple[Any, tuple[int, int]]]
 
 
 class Answer(NamedTuple):
-    """What a model said about a pair."""
+    """Answer of a model on a pair."""
 
     grade: float | None
     text: str = ""
@@ -63,7 +63,7 @@ class Job(NamedTuple):
 
 @dataclass(frozen=True)
 class JudgeReport:
-    """What a run of a judge did.
+    """Counts of a run of a judge.
 
     Args:
         by: The model and the digest of its prompt.
@@ -93,7 +93,7 @@ class JudgeReport:
         if self.earlier:
             lines.append(f"{self.earlier:,} pairs were labelled before")
         if self.unreadable:
-            lines.append(f"{self.unreadable:,} answers could not be read; they count as no label")
+            lines.append(f"{self.unreadable:,} unreadable answers count as no label")
         if self.tokens_in or self.tokens_out:
             lines.append(describe_tokens(self.tokens_in, self.tokens_out, self.price))
         return "\n".join(lines)
@@ -104,13 +104,13 @@ class JudgeReport:
 
 
 def describe_tokens(sent: int, received: int, price: float | None = None) -> str:
-    """Return how many tokens went and came, and what they cost where prices are known."""
+    """Return tokens sent and received, and their cost if prices are set."""
     cost = "" if price is None else f", cost {price:.4f}"
     return f"{sent:,} tokens sent, {received:,} received{cost}"
 
 
 def price_of(prices: tuple[float, float] | None, sent: int, received: int) -> float | None:
-    """Return what tokens cost at prices of a million; None where these are not known."""
+    """Return the cost of tokens at prices per million; None without prices."""
     return prices and (sent * prices[0] + received * prices[1]) / 1e6
 
 
@@ -159,7 +159,7 @@ def open_model(
     """
     kind, _, name = spec.partition(":")
     if not name or kind not in ("py", "openai"):
-        raise UsageError(f"{spec!r} names no model. Write openai:MODEL or py:MODULE:FUNCTION.")
+        raise UsageError(f"Unknown model {spec!r}. Write openai:MODEL or py:MODULE:FUNCTION.")
     if kind == "py":
         ask: Model = partial(_call, named_callable(name, "py:MODULE:FUNCTION"), name)
     else:
@@ -205,7 +205,7 @@ def read_answer(value: Any, scale: Sequence[int]) -> Answer:
     if isinstance(value, tuple) and len(value) == 2:
         value, confidence = value
         if not is_real(confidence) or not 0 <= confidence <= 1:
-            raise InputError(f"The judge gave the confidence {confidence!r}; it is from 0 to 1.")
+            raise InputError(f"The judge returned confidence {confidence!r}. Return 0 to 1.")
     if isinstance(value, str):
         return Answer(parse_grade(value, scale), value, confidence)
     grade = float(value) if is_real(value) and value in scale else None
@@ -224,7 +224,8 @@ def read_chat(answer: Any, place: str) -> tuple[str, tuple[int, int]]:
             raise TypeError
     except (KeyError, IndexError, TypeError, AttributeError):
         raise EndpointError(
-            f"{place}/chat/completions: the answer holds no choices[0].message.content."
+            f"{place}/chat/completions: the answer lacks choices[0].message.content. Check "
+            "the endpoint."
         ) from None
     usage = answer.get("usage") or {}
     counts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
@@ -279,7 +280,7 @@ def judge_pool(
         judge_pool(pool, texts, LabelLog("machine.jsonl"), model="py:mine:judge")
     """
     if "{query}" not in prompt or "{document}" not in prompt:
-        raise UsageError("The prompt needs the places {query} and {document}.")
+        raise UsageError("The prompt lacks {query} or {document}. Add it.")
     ask = ask or open_model(model)
     meaning = guidelines or GUIDELINES
     grades = "\n".join(f"{grade}: {meaning.get(grade, '')}" for grade in pool.scale)
@@ -289,7 +290,7 @@ def judge_pool(
     for query, doc in pool.names:
         if query not in texts.queries or doc not in texts.docs:
             what = f"query {query!r}" if query not in texts.queries else f"document {doc!r}"
-            raise InputError(f"There is no text of {what}. Give the files that hold all texts.")
+            raise InputError(f"No text of {what}. Pass files with all texts.")
         about = {"description": texts.descriptions.get(query, ""), "grades": grades}
         filled = fill_prompt(prompt, query=texts.queries[query], document=texts.docs[doc], **about)
         jobs.append(Job.of((query, doc), filled, by))

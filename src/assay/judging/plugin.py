@@ -1,4 +1,4 @@
-"""Declare what the judging room offers to the rest of the house."""
+"""Declare the judging plugin."""
 
 from importlib.resources import files
 from typing import Final
@@ -9,7 +9,7 @@ METHODS: Final = ("drawn", "depth", "all")
 AIMS: Final = ("differences", "means")
 QUERY_KINDS: Final = ("title", "heading", "sentence")
 _COMMANDS = {
-    "queries": "Make queries from a log, from documents, or by a model.",
+    "queries": "Create queries from a log, documents, or a model.",
     "pool": "Choose the pairs of query and document to label.",
     "label": "Label the pairs of a pool, on a local page or in the terminal.",
     "judge": "Let a model label the pairs of a pool.",

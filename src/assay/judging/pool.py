@@ -1,4 +1,4 @@
-"""LabelPool: which (query, document) pairs to label, and how likely each was to be drawn.
+"""LabelPool: (query, document) pairs to label, with their inclusion probabilities.
 
 Every pair has a random number of its own, a hash of the seed and both ids. It is drawn if that
 number is below its probability (Poisson sampling with permanent random numbers: Brewer, Early &
@@ -130,10 +130,7 @@ def parse_linear(name: str | Measure | LinearMeasure, rel: float | None = None) 
         return name
     measure = parse(name)
     if not is_plain(measure) or measure.name == "nDCG":
-        raise MeasureError(
-            f"{measure} cannot be estimated from some of the labels: what it divides by depends on "
-            f"labels that nobody made. Use {LINEAR}, which are weighted sums of labels."
-        )
+        raise MeasureError(f"{measure} needs labels of all pairs. Use {LINEAR}.")
     return LinearMeasure(set_threshold(measure, rel))
 
 
@@ -298,7 +295,7 @@ class LabelPool:
         return "".join(f"{line}\n" for line in map("\t".join, cells))
 
     def write(self, path: FilePath) -> None:
-        """Write the pool, whole or not at all."""
+        """Write the pool atomically."""
         about = {"assay_pool": VERSION, "digest": self.digest, **self._head()}
         with atomic_write(path) as file:
             file.write(f"{json.dumps(about, ensure_ascii=False)}\n{self._lines}".encode())
@@ -376,13 +373,10 @@ def make_pool(
     check_choice(aim, AIMS, "aim")
     check_cutoff(n, "n")
     if method == "depth" and depth is None:
-        raise UsageError("A pool by depth needs the depth: the last rank to label.")
+        raise UsageError("A pool by depth needs depth. Pass the last rank to label.")
     seed = check_seed(seed) if extend is None else extend.seed
     if not runs or (aim == "differences" and method == "drawn" and len(runs) < 2):
-        raise UsageError(
-            f"{len(runs)} systems have no differences to label for. Name two runs or more, or aim "
-            "at means."
-        )
+        raise UsageError(f"{len(runs)} systems have no differences. Pass two, or aim at means.")
     linear = parse_linear(measure)
     rankings = [as_ranking(run, RULES) for run in runs.values()]
     settings = {
@@ -407,10 +401,10 @@ def make_pool(
     if method == "drawn" and uncertainty:
         doubt = np.array([uncertainty.get(pair, 1.0) for pair in merged.names])
         if not ((doubt >= 0) & (doubt <= 1)).all():
-            raise ValueRangeError("The uncertainty of a machine label is a number from 0 to 1.")
+            raise ValueRangeError("Machine label uncertainty is out of range. Use 0 to 1.")
         importance = importance * np.maximum(doubt, 0.05)  # a sure judge may be wrong, too
     if not len(merged):
-        raise UsageError("The pool is empty: the systems agree on every document that counts.")
+        raise UsageError("The pool is empty: the systems agree on all counted documents.")
     earlier = merged.probabilities.max(axis=1, initial=0.0)
     goal = n + earlier.sum() if method == "drawn" else math.inf
     probabilities = inclusion_probabilities(importance, earlier, goal)
@@ -418,7 +412,7 @@ def make_pool(
     drawn = (uniform_numbers(replace(merged, settings=settings)) < probabilities) * stage
     stages = np.where(merged.stages == 0, drawn, merged.stages)
     if not stages.any():
-        raise UsageError(f"None of the {len(merged):,} pairs was drawn. Draw more than {n} (-n).")
+        raise UsageError(f"No pair of {len(merged):,} was drawn. Draw more than {n} (-n).")
     return replace(
         merged,
         probabilities=np.hstack([merged.probabilities, probabilities[:, None]]),
@@ -433,7 +427,7 @@ def check_scale(scale: Iterable[int]) -> list[int]:
     grades = list(scale)
     whole = all(type(grade) is int for grade in grades)
     if not whole or len(grades) < 2 or grades != sorted(set(grades)) or grades[0] < 0:
-        raise UsageError(f"A scale is two or more whole grades from 0, rising; found {grades!r}.")
+        raise UsageError(f"Invalid scale {grades!r}. Pass two or more rising whole grades from 0.")
     return grades
 
 
@@ -523,12 +517,7 @@ def read_pool(path: FilePath) -> LabelPool:
     except (FormatError, IdError, KeyError, TypeError, ValueError, AttributeError):
         sound = False
     if not sound:
-        raise FormatError(
-            f"{name} is not a pool of pairs to label. Make one with 'assay pool RUN... -o FILE'."
-        )
+        raise FormatError(f"{name} is not a pool. Create one with 'assay pool RUN... -o FILE'.")
     if digest != _digest_of(head, lines):
-        raise MismatchError(
-            f"{name} was edited after it was written: its digest does not fit, so its "
-            "probabilities cannot be trusted. Restore it, or make it again with 'assay pool'."
-        )
+        raise MismatchError(f"{name} was edited (digest mismatch). Restore or recreate it.")
     return pool

@@ -72,7 +72,7 @@ class SourcedQuery:
 
 @dataclass(frozen=True)
 class QuerySet:
-    """Queries and what was noticed about them.
+    """Queries, with counts of their flaws.
 
     Args:
         queries: The queries.
@@ -197,7 +197,7 @@ def queries_from_log(
         count = parse_whole(str(by_name[counted][at])) if counted else 1
         if not count or count < 1:
             place, typed = table.where(at), by_name[counted or ""][at]
-            raise FormatError(f"{place}: the count {typed!r} is not a whole number from 1.")
+            raise FormatError(f"{place}: the count {typed!r} is no whole number from 1. Fix it.")
         stratum = str(by_name[names[-1]][at]) if strata else ""
         rows.append(SourcedQuery(query, "log", count=count, stratum=stratum))
     merged, n_merged = merge_near(rows)
@@ -264,7 +264,7 @@ def queries_from_docs(
         if len(queries) >= n:
             break
     if not queries:
-        raise UsageError(f"No document holds a {' or a '.join(kinds)}. Take other kinds.")
+        raise UsageError(f"No document has a {' or '.join(kinds)}. Choose other kinds.")
     return QuerySet(tuple(queries[:n]), find_flaws(queries[:n], docs))
 
 
@@ -332,7 +332,7 @@ def queries_from_model(
     """
     check_cutoff(n, "n")
     if "{document}" not in prompt:
-        raise UsageError("The prompt needs the place {document}.")
+        raise UsageError("The prompt lacks {document}. Add it.")
     ask = ask or open_model(model)
     names = list(docs)
     order = np.random.default_rng(check_seed(seed)).permutation(len(names)).tolist()
@@ -364,7 +364,7 @@ def queries_from_model(
 
 
 def find_flaws(queries: Sequence[SourcedQuery], docs: Mapping[str, str]) -> dict[str, int]:
-    """Count what is often wrong with generated queries.
+    """Count common flaws of generated queries.
 
     Args:
         queries: The queries.
@@ -393,8 +393,8 @@ def find_flaws(queries: Sequence[SourcedQuery], docs: Mapping[str, str]) -> dict
         many += len(answered) >= _MANY
     again = Counter(_near_key(query.text) for query in queries)
     return {
-        f"that copy their passage ({_COPIED:.0%} of the words or more)": copies,
-        "that need the passage in view": in_view,
-        f"whose words stand in {_MANY} documents or more": many,
-        "that repeat another": sum(count - 1 for count in again.values()),
+        f"copied from their passage ({_COPIED:.0%} of the words or more)": copies,
+        "that refer to an unseen passage": in_view,
+        f"whose words occur in {_MANY} documents or more": many,
+        "that repeat another query": sum(count - 1 for count in again.values()),
     }

@@ -111,9 +111,9 @@ class LabelSession:
         self, pool: LabelPool, log: LabelLog, by: str, *, texts: LabelTexts, twice: float = 0.0
     ) -> None:
         if not by.strip() or len(by) > 100 or not by.isprintable():
-            raise ValueRangeError("A labeller has a name of 1 to 100 printable characters.")
+            raise ValueRangeError("Invalid labeller name. Use 1 to 100 printable characters.")
         if not 0 <= twice <= 1:
-            raise ValueRangeError(f"The share labelled twice is from 0 to 1, not {twice:g}.")
+            raise ValueRangeError(f"Share labelled twice outside 0 to 1: {twice:g}.")
         self.pool, self.by, self.texts = pool, by, texts
         self._log, self._offset = log, 0
         self._queue: list[Pair] = [pool.names[place] for place in pool.order.tolist()]
@@ -130,7 +130,7 @@ class LabelSession:
         log.read().check(pool, str(log.path))
 
     def update(self) -> None:
-        """Read what was added to the log, by whomever."""
+        """Read new lines of the log."""
         acts, _, self._offset = self._log.follow(self._offset)
         for act in acts:
             pair = (act.query, act.doc)
@@ -179,7 +179,7 @@ class LabelSession:
             ValueRangeError: The grade is not on the scale.
         """
         if self.pool.places.get(pair) is None or not self.pool.stages[self.pool.places[pair]]:
-            raise MismatchError(f"Query {pair[0]!r}, document {pair[1]!r} was not drawn.")
+            raise MismatchError(f"Query {pair[0]!r}, document {pair[1]!r} was not drawn. Skip it.")
         check_choice(state, STATES, "state")
         if state == "label" and (isinstance(grade, bool) or grade not in self.pool.scale):
             raise ValueRangeError(f"The grade {grade!r} is not on the scale {self.pool.scale}.")
@@ -229,7 +229,7 @@ class LabelSession:
 
 
 class LabelStatus:
-    """What is known so far, by intervals that stay valid whenever one stops.
+    """Interim results with intervals valid at any stopping time.
 
     Args:
         runs: Runs by the names of the systems; read once.
@@ -253,7 +253,7 @@ class LabelStatus:
         return self._text
 
     def compute(self) -> str:
-        """Return what is known now."""
+        """Return the interim result."""
         if len(self._rankings) < 2:
             return ""
         try:
@@ -312,10 +312,10 @@ def label_in_terminal(
             continue
         if key.startswith("n "):
             note = typed[2:].strip()
-            write("The note goes with your next answer.")
+            write("The note is stored with your next answer.")
             continue
         if key == "u":
-            write("Took back the last label." if session.undo() else "There is nothing to undo.")
+            write("Removed the last label." if session.undo() else "Nothing to undo.")
         elif key in _STATES:
             session.record(pair, None, state=_STATES[key], **about)
         elif key in grades:

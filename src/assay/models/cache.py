@@ -160,7 +160,7 @@ class EmbeddingCache:
 
     def __init__(self, folder: str | os.PathLike[str] | None = None, *, tell: Tell = _warn) -> None:
         if not isinstance(folder, str | os.PathLike | None):
-            raise UsageError(f"A cache is in a folder, found {type(folder).__name__}.")
+            raise UsageError(f"Invalid cache {type(folder).__name__}. Pass a folder.")
         self.folder = default_folder() if folder is None else Path(folder)
         self.tell = tell
 
@@ -217,10 +217,10 @@ class ModelCache:
                 with open(path, "rb") as file:
                     sound = lookup.take_from(file)
             except OSError as error:
-                self._tell(f"{path} in the cache cannot be read ({error.strerror}); computing.")
+                self._tell(f"{path} in the cache cannot be read ({error.strerror}); recomputing.")
                 continue
             if not sound:
-                self._tell(f"{path} in the cache is damaged; what it held is computed again.")
+                self._tell(f"{path} in the cache is damaged; recomputing.")
         return lookup
 
     def add(self, keys: Keys, vectors: Floats32 | Sequence[Floats32], flags: Bytes) -> None:

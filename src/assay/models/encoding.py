@@ -184,11 +184,11 @@ def checked_texts(texts: Any, spec: str, *, allow_empty: bool = True) -> list[st
     """Check texts and return them as a list."""
     checked = checks.as_list(texts, f"The texts for encoder {spec!r}")
     if not checked:
-        raise ShapeError(f"There are no texts for encoder {spec!r} to encode. Give at least one.")
+        raise ShapeError(f"No texts for encoder {spec!r}. Pass at least one.")
     for row, text in enumerate(checked):
         flaw = checks.flaw_of(text)
         if not flaw and not allow_empty and not text.strip():
-            flaw = "is empty, and an empty text has no meaning to encode. Remove it"
+            flaw = "is empty. Remove it"
         if flaw:
             raise ValueRangeError(f"Text {row} for encoder {spec!r} {flaw}.")
     return checked if allow_empty else [str(text) for text in checked]
@@ -203,7 +203,7 @@ def as_vectors(vectors: Any, n_texts: int, spec: str) -> Floats32:
             f"({n_texts}, dimension)."
         )
     if array.dtype.kind not in "iuf":
-        raise ShapeError(f"Encoder {spec!r} returned {array.dtype}, not numbers.")
+        raise ShapeError(f"Encoder {spec!r} returned {array.dtype}, not numbers. Return numbers.")
     return np.ascontiguousarray(array, np.float32)
 
 
@@ -212,7 +212,9 @@ def shape_vectors(vectors: Floats32, settings: EncoderSettings, spec: str) -> Fl
     width = settings.dimensions
     if width is not None:
         if width > vectors.shape[1]:
-            raise UsageError(f"dimensions is {width}, but encoder {spec!r} has {vectors.shape[1]}.")
+            raise UsageError(
+                f"dimensions is {width}, but encoder {spec!r} has {vectors.shape[1]}. Lower it."
+            )
         vectors = np.ascontiguousarray(vectors[:, :width])
     scale = settings.normalize or (width is not None and settings.normalize is None)
     return unit_rows(vectors) if scale else vectors
@@ -379,7 +381,7 @@ class ComputedModel(TextModel):
         full = [prefix + text if text.strip() else "" for text in checked]
         place = {text: row for row, text in enumerate(dict.fromkeys(filter(None, full)))}
         if not place:
-            raise ShapeError(f"All {len(checked)} texts for encoder {self.spec!r} are empty.")
+            raise ShapeError(f"All {len(checked)} texts for {self.spec!r} are empty. Fill them.")
         encode = self._encode_here
         if self._elsewhere is not None:
             encode = partial(self._elsewhere, self.fingerprint)
@@ -483,6 +485,6 @@ class _EncodingRun:
         if self.vectors.shape[1] != width:
             raise ShapeError(
                 f"Encoder {self._encoder.spec!r} returned {width} dimensions, but "
-                f"{self.vectors.shape[1]} for other texts, in this run or in the cache. If the "
-                "model has changed, clear the cache."
+                f"{self.vectors.shape[1]} for other texts (maybe cached). After a model "
+                "change, clear the cache."
             )

@@ -57,8 +57,8 @@ def find_stop_words(words: Any) -> tuple[str, ...]:
     if not listed or not all(isinstance(word, str) for word in words):
         languages = ", ".join(f"{name} ({LANGUAGES[name]})" for name in STOP_LISTS)
         raise UsageError(
-            f"stopwords is 'auto', a language, None or a list of words, found {words!r:.60}."
-            f"{did_you_mean(str(words), STOP_LISTS)} Languages: {languages}."
+            f"Unknown stopwords {words!r:.60}. Pass 'auto', a language, None or a "
+            f"list.{did_you_mean(str(words), STOP_LISTS)} Languages: {languages}."
         )
     return tuple(sorted({word.lower() for word in words}))
 

@@ -43,7 +43,7 @@ Splitter = Callable[[str], list[str]]
 _WARM_UP: Final = ("warm up 1", "warm up 東京 2")  # words of both kinds of scripts
 _BM25_METHODS: Final = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 _EXTRA: Final = "lexical"
-_NO_WORDS: Final = "No document has a word that is not a stop word."
+_NO_WORDS: Final = "All documents consist of stop words. Change stopwords."
 
 _TOKENIZERS: Final = ("jieba", "fugashi", "pythainlp")
 
@@ -92,7 +92,7 @@ def checked_texts(texts: Any, what: str) -> list[str]:
     """Check texts and return them as a list; empty ones hold no words."""
     checked = checks.as_list(texts, what)
     if not checked:
-        raise ShapeError(f"{what}: empty. Give at least one text.")
+        raise ShapeError(f"{what}: empty. Pass at least one text.")
     for row, text in enumerate(checked):
         if not isinstance(text, str):
             kind = type(text).__name__
@@ -164,7 +164,7 @@ class WordSettings:
             words = f"Unknown tokenizer {self.tokenizer!r:.60}.{hint}"
             raise UsageError(f"{words} Known: {', '.join(_TOKENIZERS)}.")
         if self.pattern is not None and self.tokenizer is not None:
-            raise UsageError("Give a pattern or a tokenizer, not both.")
+            raise UsageError("pattern and tokenizer exclude each other. Pass one.")
 
     def for_texts(self, texts: Sequence[str]) -> tuple[Self, list[str]]:
         """Return a copy whose stop words are decided for these documents, and remarks on that."""
@@ -175,7 +175,7 @@ class WordSettings:
         listed = language in languages.STOP_LISTS and language not in ("ko", "zh")
         code = language if listed else None
         name = languages.LANGUAGES.get(language or "", "").title()
-        remark = f"{name} stop words are left out" if code else "no stop words are left out"
+        remark = f"{name} stop words are removed" if code else "no stop words are removed"
         remark += f", because the {'stemmer is' if self.stemmer else 'documents are'} {name}"
         return replace(self, stopwords=code), [remark] if language not in (None, "en") else []
 

@@ -1,4 +1,4 @@
-"""Declare what the models room offers to the rest of the house."""
+"""Declare the models plugin."""
 
 from assay.plugins import Plugin
 

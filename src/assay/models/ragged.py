@@ -34,11 +34,11 @@ def pack_tokens(texts: Any, n_texts: int, spec: str) -> list[Floats32]:
     if len(arrays) != n_texts or not shapes_fit or 0 in widths:
         shapes = checks.name_few([array.shape for array in arrays])
         raise ShapeError(
-            f"Encoder {spec!r} returned {shapes} for {n_texts} texts; expected an array of tokens "
-            "× columns for each, all with the same columns."
+            f"Encoder {spec!r} returned {shapes} for {n_texts} texts. Return tokens × columns "
+            "per text, with equal columns."
         )
     if any(array.dtype.kind not in "iuf" for array in arrays):
-        raise ShapeError(f"Encoder {spec!r} returned tokens that are not numbers.")
+        raise ShapeError(f"Encoder {spec!r} returned tokens that are not numbers. Return numbers.")
     head = _as_bits(widths.pop())
     return [np.concatenate([head, array.astype(np.float32).ravel()]) for array in arrays]
 
@@ -63,14 +63,14 @@ def pack(kind: VectorKind, vectors: Any, texts: Sequence[str], spec: str) -> lis
         sparse = read_sparse(vectors, f"The result of encoder {spec!r}")
         if sparse.names is not None:  # their numbers would be others in each batch
             raise ShapeError(
-                f"Encoder {spec!r} returned weights by term. Return SparseVectors, whose columns "
-                "are the numbers of the terms in its vocabulary."
+                f"Encoder {spec!r} returned weights by term. Return SparseVectors with term "
+                "numbers as columns."
             )
         rows = pack_sparse(sparse)
         if len(rows) != len(texts):
             raise ShapeError(
-                f"Encoder {spec!r} returned {len(rows)} rows for {len(texts)} texts; expected one "
-                "for each."
+                f"Encoder {spec!r} returned {len(rows)} rows for {len(texts)} texts. Return "
+                "one per text."
             )
     starts = (1 if kind == "tokens" else 1 + len(row) // 2 for row in rows)
     bad = [not np.isfinite(row[at:]).all() for row, at in zip(rows, starts, strict=True)]
@@ -94,13 +94,13 @@ def unpack(kind: VectorKind, rows: Sequence[Floats32], spec: str) -> TokenVector
     widths = sorted({int(row[:1].view("<i4")[0]) for row in rows})
     if len(widths) > 1:
         raise ShapeError(
-            f"Encoder {spec!r} returned {widths[0]} columns for some texts and {widths[1]} for "
-            "others, in this run or in the cache. If the model has changed, clear the cache."
+            f"Encoder {spec!r} returned {widths[0]} columns for some texts and {widths[1]} "
+            "for others (maybe cached). After a model change, clear the cache."
         )
     sizes = np.array([len(row) - 1 for row in rows])
     if kind == "tokens":
         if not sizes.any():
-            raise ShapeError(f"Encoder {spec!r} returned no token for any of {len(rows)} texts.")
+            raise ShapeError(f"Encoder {spec!r} returned no token for {len(rows)} texts. Check it.")
         values = np.concatenate([row[1:] for row in rows]).reshape(-1, widths[0])
         return TokenVectors(values, offsets_of(sizes // widths[0]))
     halves = (sizes // 2).tolist()
@@ -142,7 +142,10 @@ def number_terms(docs: Any, queries: Any, name: str) -> tuple[Any, Any]:
         return docs, queries
     if not {*docs.names} & {*queries.names}:
         few = [checks.name_few(side.names) for side in (queries, docs)]
-        raise MismatchError(f"{name!r}: queries ({few[0]}) and documents ({few[1]}) share no term.")
+        raise MismatchError(
+            f"{name!r}: queries ({few[0]}) and documents ({few[1]}) share no term. Use one "
+            "vocabulary."
+        )
     place = {term: number for number, term in enumerate(sorted({*docs.names, *queries.names}))}
 
     def numbered(side: SparseVectors) -> SparseVectors:
@@ -156,5 +159,5 @@ def refuse_settings(kind: VectorKind, settings: Any, spec: str) -> None:
     """Refuse width and scale of sparse vectors."""
     if kind == "sparse":
         for name in ("dimensions", "normalize"):
-            why = "its vectors are sparse; their metric 'cosine' divides them by their norms"
+            why = "its sparse vectors are normalised by metric 'cosine'"
             settings.refuse(name, spec, why)

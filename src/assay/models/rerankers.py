@@ -73,7 +73,7 @@ class Reranker:
         if array.shape not in ((len(texts),), (len(texts), 1)) or array.dtype.kind not in "iuf":
             raise ShapeError(
                 f"Reranker {self.spec!r} returned {array.dtype} of shape {array.shape} for "
-                f"{len(texts)} texts; expected one number for each."
+                f"{len(texts)} texts. Return one number per text."
             )
         scores = array.astype(np.float64).ravel()
         if not np.isfinite(scores).all():
@@ -174,7 +174,7 @@ def load_reranker(
 
 def _own_function(request: EncoderRequest) -> Reranker:
     request.settings.refuse_hub("py")
-    request.settings.refuse("max_length", "py:", "cut the texts in your function")
+    request.settings.refuse("max_length", "py:", "truncate texts in your function")
     function = named_callable(request.argument, "py:MODULE:FUNCTION")
     mark = getattr(function, "fingerprint", None)
     return Reranker(request.spec, function, {"function": mark} if isinstance(mark, str) else None)
@@ -228,11 +228,11 @@ class RerankEndpoint:
         if isinstance(answer, dict):
             items = answer.get("results", answer.get("data"))
         if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-            raise EndpointError(f"{place}: the answer holds no list 'results' of scores.")
+            raise EndpointError(f"{place}: the answer lacks 'results'. Check the endpoint.")
         items = openai.in_order(items, count, "scores", place)
         scores = [item.get("relevance_score", item.get("score")) for item in items]
         if not all(type(item) in (int, float) for item in scores):
-            raise EndpointError(f"{place}: a text came back without a relevance_score.")
+            raise EndpointError(f"{place}: a result lacks relevance_score. Check the endpoint.")
         return scores
 
 
@@ -242,7 +242,7 @@ def parse_endpoint(spec: str) -> RerankEndpoint:
     pairs = parse_qsl(options, keep_blank_values=True)
     if {key for key, _ in pairs} - {"model", "key_env"} or len(dict(pairs)) < len(pairs):
         raise UsageError(
-            "An endpoint that reranks is written rerank:URL, rerank:URL?model=NAME or "
+            "Cannot read the reranker. Write rerank:URL, rerank:URL?model=NAME or "
             "rerank:URL?model=NAME&key_env=VARIABLE."
         )
     endpoint = RerankEndpoint(url.rstrip("/").removesuffix("/rerank"), **dict(pairs))
@@ -252,7 +252,7 @@ def parse_endpoint(spec: str) -> RerankEndpoint:
 
 def _endpoint(request: EncoderRequest) -> Reranker:
     request.settings.refuse_hub("rerank")
-    request.settings.refuse("max_length", "rerank:", "the endpoint counts its own tokens")
+    request.settings.refuse("max_length", "rerank:", "the endpoint counts tokens itself")
     where = parse_endpoint(request.spec)
     endpoint, most = where.open(), request.settings.batch_size or where.most
 

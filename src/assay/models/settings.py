@@ -65,13 +65,13 @@ class EncoderSettings:
             try:
                 prefix.encode()
             except UnicodeEncodeError:
-                flaw = f"a lone surrogate, half a character: {prefix!a}"
+                flaw = f"a lone surrogate: {prefix!a}"
                 raise UsageError(f"{name} has {flaw}.") from None
         for name in ("max_length", "dimensions", "batch_size"):
             if getattr(self, name) is not None:
                 checks.check_cutoff(getattr(self, name), name)
         if self.normalize is not None and not isinstance(self.normalize, bool):
-            raise UsageError(f"normalize is True, False or None, found {self.normalize!r}.")
+            raise UsageError(f"normalize is {self.normalize!r}. Pass True, False or None.")
         for name, what in _TEXTS.items():
             if getattr(self, name) is not None:
                 checks.require(getattr(self, name), str, name, what)
@@ -92,9 +92,9 @@ class EncoderSettings:
         """Refuse what only models of a hub have."""
         for name in HUB:
             if getattr(self, name):
-                raise UsageError(f"The encoder {kind!r} has no {name}; only st: has.")
+                raise UsageError(f"The encoder {kind!r} has no {name}. Use st:, or omit it.")
 
     def refuse(self, name: str, kind: str, why: str) -> None:
         """Refuse a setting that a kind of model does not support; None means not set."""
         if getattr(self, name) is not None:
-            raise UsageError(f"The encoder {kind!r} does not support {name}: {why}.")
+            raise UsageError(f"The encoder {kind!r} does not support {name} ({why}). Omit it.")

@@ -146,8 +146,8 @@ def _kind_of(spec: str) -> tuple[SpecKind, str]:
         return ENCODERS["checkpoint"], spec
     if is_lexical(spec):
         raise UsageError(
-            f"{spec!r} is fitted to the documents and has no vectors: "
-            "call assay.models.lexical_model, or name it as a --model of a bench."
+            f"{spec!r} is lexical and has no vectors. Call assay.models.lexical_model, or use "
+            "it in a bench."
         )
     raise ENCODERS.unknown(spec)
 
@@ -202,23 +202,23 @@ def lexical_model(spec: str, /, **settings: Any) -> LexicalModel:
     if kind is None:
         raise LEXICAL.unknown(spec)
     if bool(argument) != kind.needs_argument or bool(colon) != bool(argument):
-        raise UsageError(f"The lexical model {spec!r} must be written {kind.form}.")
+        raise UsageError(f"The lexical model {spec!r} is incomplete. Write {kind.form}.")
     make = kind.load()
     pairs = [_read_option(text, spec) for text in options.split("&") if question]
     written = dict(pairs)
     if len(written) < len(pairs):
-        raise UsageError(f"{spec[:80]!r}: a setting is written twice.")
+        raise UsageError(f"{spec[:80]!r}: a setting appears twice. Keep one.")
     if argument:
         written["dimensions"] = parse_whole(argument)
         if written["dimensions"] is None:
-            reason = f"no whole number up to 10^15 there. Write {kind.form}"
+            reason = f"not a whole number up to 10^15. Write {kind.form}"
             raise UsageError(f"{spec[:80]!r}: {reason}.")
     settings = {**written, **settings}
     names = [field.name for field in fields(make)]
     for key in settings:
         if key not in names:
             hint, listed = did_you_mean(key, names), ", ".join(names)
-            raise UsageError(f"{name!r} has no setting {key!r:.60}.{hint} It has: {listed}.")
+            raise UsageError(f"{name!r} has no setting {key!r:.60}.{hint} Known: {listed}.")
     model: LexicalModel = make(**settings)
     return model
 
@@ -227,7 +227,7 @@ def _read_option(text: str, spec: str) -> tuple[str, Any]:
     """Read NAME=VALUE in a spec: a number, true, false, none, a word, or words with commas."""
     name, _, value = text.partition("=")
     if not value:
-        raise UsageError(f"{spec[:80]!r}: settings are written ?name=value&name=value.")
+        raise UsageError(f"{spec[:80]!r}: cannot read settings. Write ?name=value&name=value.")
     number = parse_number(value)
     if number is not None:
         return name, number if "." in value else int(number)
@@ -285,8 +285,8 @@ def _only_dense(model: M) -> M:
     """Refuse a model of token or sparse vectors where a text has one vector."""
     if model.kind != "dense":
         raise UsageError(
-            f"{model.spec!r} makes {NAMES[model.kind]}; here a text has one dense vector. "
-            "`assay bench` compares such models."
+            f"{model.spec!r} makes {NAMES[model.kind]}, but one dense vector is needed. "
+            "Compare it with `assay bench`."
         )
     return model
 
@@ -322,8 +322,8 @@ def as_encoder(model: Any, *, device: str | None = None) -> Encoder:
     function = encode if callable(encode) else model
     if not callable(function):
         raise UsageError(
-            f"A text encoder is a spec such as 'wordllama', an object with a method encode(texts) "
-            f"or encode_texts_clip(texts, device), or a function, found {type(model).__name__}."
+            f"{type(model).__name__} is not a text encoder. Pass a spec such as 'wordllama', "
+            "a function, or an object with encode(texts) or encode_texts_clip(texts, device)."
         )
     return Encoder(name, function)
 
@@ -371,7 +371,7 @@ def _allow_key(settings: Mapping[str, Any], consent: Consent, place: str) -> dic
     """Give an endpoint of the file the variable that it names, if the user allows that."""
     url, variable = settings.get("base_url"), settings.get("key_env", "")
     if variable and url is None:
-        raise UsageError(f"{place}: key_env goes with base_url, the endpoint that the key is for.")
+        raise UsageError(f"{place}: key_env requires base_url. Add it.")
     if url is None or (not variable and openai.is_trusted(url)):
         return {**settings}
     consent.check_endpoint(url, place, variable)

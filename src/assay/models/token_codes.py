@@ -44,8 +44,7 @@ def parse_code(code: str) -> tuple[int, str]:
     then = _ALIASES.get(then, then)
     if factor < 1 + is_pooled(code) or then not in (*_PLAIN, *([""] if is_pooled(code) else [])):
         raise UsageError(
-            f"Token vectors have no code {code!r:.40}. They have: {', '.join(FORMS)}, with N from "
-            "2 to 9999."
+            f"Token vectors have no code {code!r:.40}. Known: {', '.join(FORMS)}, N from 2 to 9999."
         )
     return factor, then
 
@@ -73,7 +72,7 @@ def encode_tokens(code: str, docs: TokenVectors) -> tuple[TokenVectors, int]:
     size = 4 * width
     if then == "float16":
         if not (np.abs(values) < 65520).all():
-            raise UsageError("float16 holds numbers up to 65504; some tokens have larger ones.")
+            raise UsageError("Some tokens exceed 65504, the largest float16. Use int8.")
         values, size = values.astype(np.float16).astype(np.float32), 2 * width
     elif then == "int8":
         step = np.abs(values).max(axis=1, keepdims=True) / np.float32(127)

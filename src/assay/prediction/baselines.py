@@ -1,4 +1,4 @@
-"""What is easily predicted: baselines that know only the training labels and the last classes.
+"""Baselines from the training labels and the last classes alone.
 
     majority         always the most frequent class, then the next
     last-location    where one was last
@@ -99,7 +99,7 @@ class Training:
         size = checks.check_cutoff(n_classes, "n_classes")
         numbers = checks.check_numbers(labels, size, "training labels")
         if not len(numbers):
-            raise UsageError("The training labels are empty: no baseline can be made of them.")
+            raise UsageError("No training labels. Pass at least one for baselines.")
         if users is None:
             return cls(numbers, np.zeros(len(numbers), np.int64), (), size)
         names = checks.check_labels(users, "users")
@@ -110,7 +110,7 @@ class Training:
 
     @cached_property
     def counts(self) -> Ints:
-        """How often each class occurs."""
+        """Number of occurrences of each class."""
         return np.bincount(self.labels, minlength=self.n_classes)
 
     @cached_property
@@ -130,7 +130,7 @@ class Training:
         return {}
 
     def _count_followers(self, steps: int, *, of_user: bool = True) -> _Frequent:
-        """Return what followed so many classes, of each user or of all users together."""
+        """Count what followed the past classes, per user or over all users."""
         if (steps, of_user) not in self._counted:
             later = np.arange(steps, len(self.labels))
             at = later[self.owners[later] == self.owners[later - steps]]
@@ -150,7 +150,7 @@ class Training:
         return self._baseline("last-location", targets, _list_last, None, [previous])
 
     def markov(self, previous: Any, *, targets: Any) -> Baseline:
-        """Rank first what most often followed the last class, then the most frequent.
+        """Rank the commonest followers of the last class first, then frequent classes.
 
         Steps of all users are counted together; equally frequent steps go by frequency.
         """
@@ -183,7 +183,7 @@ class Training:
         return self._baseline("return-home", targets, seen, users, [previous])
 
     def user_markov(self, users: Any, *before: Any, targets: Any) -> Baseline:
-        """Rank first what most often followed the user's last class or two.
+        """Rank the commonest followers of the user's last class or two first.
 
         `before` holds the classes before each sample, the later one last. Then comes what followed
         the last one, and the user's most frequent classes.
@@ -218,7 +218,7 @@ class Training:
     def _find_users(self, users: Any, targets: Any) -> Ints:
         """Return numbers of the samples' users; −1 for one without training."""
         if not self.user_names:
-            raise UsageError("The training labels have no users, so no baseline is a user's own.")
+            raise UsageError("The training labels lack users. Pass users for this baseline.")
         names = checks.check_labels(users, "users of samples")
         checks.check_lengths(users=len(names), targets=len(targets))
         trained = np.asarray(self.user_names)
@@ -234,7 +234,7 @@ class Training:
         users: Any = None,
         past: Sequence[Any] = (),
     ) -> Baseline:
-        """Rank what is seen in a sample's state first, then all classes by frequency.
+        """Rank classes seen in a sample's state first, then all by frequency.
 
         The state is the user, where users are given, and the `past` classes. Nothing ties: these
         rankings are orders, not scores.
@@ -318,7 +318,7 @@ def _check_classes(values: Any, n_classes: int, what: str) -> Ints:
     if outside.any():
         row = int(np.argmax(outside))
         raise ValueRangeError(
-            f"{what}: row {row} is {array[row]}; classes are 0 to {n_classes - 1}, −1 means none."
+            f"{what}, row {row}: {array[row]} is not −1 to {n_classes - 1}. Correct it."
         )
     return array.astype(np.int64)
 
@@ -366,7 +366,7 @@ def evaluate_baselines(
     ('majority', 0.5)
     """
     if history is not None and previous is not None:
-        raise UsageError("Give previous or history, not both: the last of a history is previous.")
+        raise UsageError("previous and history exclude each other: a history ends with previous.")
     older = None
     if history is not None:
         previous, older = last_classes(history)
@@ -552,7 +552,7 @@ def measure_predictability(labels: Any, users: Any = None) -> Predictability:
     each = [codes[owner == number] for number in range(len(names_of_users))]
     long = [number for number, visits in enumerate(each) if len(visits) > 1]
     if not long:
-        raise UsageError("No user has two visits: there is nothing to predict.")
+        raise UsageError("No user has two visits. Pass users with at least two.")
     counts = [np.unique(each[number], return_counts=True)[1] for number in long]
     visits, places = np.array([(n.sum(), len(n)) for n in counts]).T
     shares = [n / n.sum() for n in counts]

@@ -21,7 +21,7 @@ AVERAGES = ("micro", "macro", "weighted")
 
 @dataclass(frozen=True, eq=False)
 class Confusion:
-    """For each class how often it was right, predicted, and true; classes in sorted order.
+    """Counts of correct, predicted and true samples per class, in sorted order.
 
     >>> counts = Confusion.count(["a", "a", "b"], ["a", "b", "b"])
     >>> round(counts.f1("macro"), 4), round(counts.accuracy(), 4)
@@ -54,10 +54,10 @@ class Confusion:
     def merge(cls, *parts: Confusion) -> Confusion:
         """Return the counts of all parts together; the order of parts changes nothing."""
         if not parts:
-            raise UsageError("merge needs at least one Confusion.")
+            raise UsageError("merge needs at least one Confusion. Pass one.")
         for part in parts[1:]:
             if part.classes.dtype.kind != parts[0].classes.dtype.kind:
-                raise MismatchError("Some parts have text classes and some have integers.")
+                raise MismatchError("Some parts have text classes, others integers. Use one kind.")
         classes = np.unique(np.concatenate([part.classes for part in parts]))
         return cls(
             classes,
@@ -69,23 +69,23 @@ class Confusion:
 
     @property
     def n(self) -> int:
-        """How many pairs were counted."""
+        """Number of counted pairs."""
         return int(self.actual.sum())
 
     def accuracy(self) -> float:
-        """Share of predictions that are right; NaN without any."""
+        """Return the share of correct predictions; NaN without any."""
         return int(self.right.sum()) / self.n if self.n else math.nan
 
     def precision(self, avg: str = "weighted") -> float:
-        """Of what was predicted as a class, the share that is right; 0 if never predicted."""
+        """Return the share of correct predictions of a class; 0 if never predicted."""
         return self._average(self.precision_by_class(), avg)
 
     def recall(self, avg: str = "weighted") -> float:
-        """Of what is of a class, the share that was predicted so; 0 if there is none."""
+        """Return the share of a class's samples predicted as it; 0 without samples."""
         return self._average(self.recall_by_class(), avg)
 
     def f1(self, avg: str = "weighted") -> float:
-        """F1 = 2 · right / (predicted + actual).
+        """Return F1 = 2 · right / (predicted + actual).
 
         `weighted` by how frequent a class is, so frequent classes dominate it; `macro` gives
         each class the same weight; `micro` equals accuracy here.
@@ -93,15 +93,15 @@ class Confusion:
         return self._average(self.f1_by_class(), avg)
 
     def precision_by_class(self) -> Floats:
-        """Precision of each class."""
+        """Return the precision of each class."""
         return _share(self.right, self.predicted)
 
     def recall_by_class(self) -> Floats:
-        """Recall of each class."""
+        """Return the recall of each class."""
         return _share(self.right, self.actual)
 
     def f1_by_class(self) -> Floats:
-        """F1 of each class."""
+        """Return the F1 of each class."""
         return _share(2 * self.right, self.predicted + self.actual)
 
     def _average(self, values: Floats, avg: str) -> float:

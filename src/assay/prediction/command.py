@@ -29,13 +29,13 @@ _TRAINED: Final = "--train train.npy --train-users train-modules.npy --users mod
 _STEPS: Final = {
     title: [options.split()]
     for title, options in {
-        "Two models that predict the next word, compared with simple baselines": (
+        "Two next-word models against simple baselines": (
             f"{_BOTH} {_TRAINED} --previous previous.npy"
         ),
-        "Are probabilities what they say?": (
+        "Calibration of the probabilities": (
             "mixed.npy -t targets.npy --confidence --reliability reliability.svg"
         ),
-        "How predictable are these words at all?": (
+        "Upper bound on accuracy": (
             f"mixed.npy -t targets.npy {_TRAINED} --previous previous.npy --predictability -k 1"
         ),
     }.items()
@@ -49,11 +49,11 @@ _SETTINGS = settings_of(PredictionRequest)
 @click.command("predict", cls=MultiOptionCommand, verified=True)
 @argument("files", nargs=-1, metavar="[NAME=]FILE...", reads=True)
 @options.add_options(*(part.declare() for part in _SETTINGS.values() if part.option is not None))
-@options.measures_option("Measure to show. May be repeated.")
+@options.measures_option("Measure to print. May be repeated.")
 @options.in_result(
     "--reliability FILE.svg",
     type=options.output_file,
-    help="Draw accuracy over confidence.",
+    help="Reliability diagram (SVG).",
     writes=True,
 )
 @options.in_result(
@@ -70,7 +70,9 @@ _SETTINGS = settings_of(PredictionRequest)
 )
 @options.in_input("--unit", type=_UNIT, help="Unit of the rates in --results. [percent]")
 @options.in_input("--f1-unit", type=_UNIT, help="Unit of F1 in --results.")
-@options.in_result("--legacy-json", is_flag=True, help="Print percentages under old keys.")
+@options.in_result(
+    "--legacy-json", is_flag=True, help="Legacy JSON: percentages under the old keys."
+)
 @demo_option
 @options.mismatch_option
 @options.threads_option
@@ -123,19 +125,19 @@ def command(
     importing = {name: settings.pop(name) for name in _IMPORTING}
     gate.refuse_without(settings["baseline"] is not None)
     if results:
-        others = {
+        excluded = {
             "files of predictions": files,
             "--legacy-json": legacy_json,
             "a gate": gate.wanted,
         }
-        if other := next((name for name, there in others.items() if there), ""):
+        if other := next((name for name, there in excluded.items() if there), ""):
             raise click.UsageError(f"--results and {other} exclude each other.")
-        saving.refuse("--results holds means without the values of every sample")
+        saving.refuse("--results has no values per sample")
         return _import(results, {**importing, "baseline": settings["baseline"]}, layout, file)
     if not files:
-        raise click.UsageError("Give a file of predictions, or --results [NAME=]FILE.")
+        raise click.UsageError("No input. Pass a file of predictions, or --results [NAME=]FILE.")
     if wrong := [option for name, option in _IMPORTING.items() if importing[name]]:
-        raise click.UsageError(f"{' and '.join(wrong)}: only for --results.")
+        raise click.UsageError(f"{' and '.join(wrong)} requires --results.")
     settings["confidence"] = settings["confidence"] or reliability is not None
     stated = {name: value for name, value in settings.items() if value is not None}
     request = PredictionRequest(files=files, **stated)

@@ -24,7 +24,7 @@ from assay.core.text import LARGEST_WHOLE, did_you_mean, finite_or_none
 from assay.errors import FormatError, InputError, MismatchError, UsageError, ValueRangeError
 from assay.io.plain_data import parse_json
 from assay.io.streams import FilePath, read_text
-from assay.prediction.result import SeedReport, compare_seed_means, name_in_field
+from assay.prediction.result import SeedReport, compare_seed_means, for_people, name_in_field
 from assay.search.engine.targets import ranks_and_best
 from assay.stats.choices import CONFIDENCE
 from assay.tables.table import Cell, Page, Table, Words, table_of
@@ -124,24 +124,24 @@ def get_performance_dict(return_dict: Mapping[str, Any]) -> dict[str, Any]:
     sums = {key: _read_sum(return_dict, key) for key in SUMS}
     total = sums["total"]
     if not total > 0:
-        raise ValueRangeError(f"total is {total:g}: without samples there is no percentage.")
+        raise ValueRangeError(f"total is {total:g}. Percentages need samples.")
     for key in SUMS[:-1]:
         if not 0 <= sums[key] <= total * (1 + 1e-9):
-            raise ValueRangeError(f"{key} is {sums[key]:g}, which does not fit total {total:g}.")
+            raise ValueRangeError(f"{key} is {sums[key]:g}, beyond total {total:g}. Correct it.")
     performance = {key: return_dict[key] for key in SUMS if key != "ndcg"}
     rates = {**{f"acc@{k}": f"correct@{k}" for k in CUTS}, "mrr": "rr", "ndcg": "ndcg"}
     performance |= {rate: 100 * sums[key] / total for rate, key in rates.items()}
     if "f1" in return_dict:
         f1 = _read_sum(return_dict, "f1")
         if not 0 <= f1 <= 1:
-            raise ValueRangeError(f"f1 must be a fraction from 0 to 1, found {f1:g}.")
+            raise ValueRangeError(f"f1 is {f1:g}. Pass a fraction from 0 to 1.")
         performance["f1"] = 100 * f1
     return performance
 
 
 def _read_sum(sums: Mapping[str, Any], key: str) -> float:
     if key not in sums:
-        raise MismatchError(f"return_dict has no {key!r}; it has: {', '.join(map(str, sums))}.")
+        raise MismatchError(f"return_dict lacks {key!r}. It holds: {', '.join(map(str, sums))}.")
     try:
         value = float(sums[key])
     except (TypeError, ValueError):
@@ -245,11 +245,11 @@ class ImportedResults:
     @property
     def remarks(self) -> tuple[str, ...]:
         """Repeated files, files of unknown samples and contradictions, a line each."""
-        repeated = "{}: repeats {} exactly, not counted again"
+        repeated = "{}: repeats {} exactly, counted once"
         remarks = [repeated.format(*pair) for pair in self.duplicates]
         if unknown := [result.path for result in self.results if result.total is None]:
             share = f"{len(unknown)} of {len(self.results)} files"
-            remarks.append(f"{share} do not state the number of samples (first: {unknown[0]})")
+            remarks.append(f"{share} lack the number of samples (first: {unknown[0]})")
         return (*remarks, *self.contradictions)
 
     def tables(self) -> list[Table]:
@@ -290,6 +290,10 @@ class ImportedResults:
             notes=(_WELCH_NOTE,),
         )
         return paper_page(table, [Words(self.signature, "signature")])
+
+    def page(self) -> Page:
+        """Return the tables as people read them, and the signature."""
+        return [*map(for_people, self.tables()), Words(self.signature, "signature")]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -345,7 +349,7 @@ def import_results(
             checks.check_choice(value, UNITS, name)
     if baseline is not None and baseline not in files:
         hint = did_you_mean(baseline, files, most=2, fallback=5)
-        raise UsageError(f"The baseline {baseline!r} is not one of the models.{hint}")
+        raise UsageError(f"The baseline {baseline!r} is not a model.{hint}")
     results: list[ImportedResult] = []
     duplicates: list[tuple[str, str]] = []
     contradictions: list[str] = []
@@ -363,7 +367,7 @@ def import_results(
             results.append(result)
             contradictions += broken
     if not results:
-        raise UsageError("No result file was given. Name at least one for a model.")
+        raise UsageError("No result files. Pass at least one per model.")
     _check_same_samples(results)
     units = unit or "percent", f1_unit or unit or "percent"
     problems = tuple(duplicates), tuple(contradictions)
@@ -391,7 +395,7 @@ def _parse_result(
     stated |= _scale_rates(f1, path, f1_unit or unit, "--f1-unit")
     values = {**counted, **stated}
     contradictions = [
-        f"{path}: {measure} is {stated[measure]:.6g} as stated and {value:.6g} by its counts"
+        f"{path}: {measure} is {stated[measure]:.6g} in the file, but {value:.6g} by its counts"
         for measure, value in counted.items()
         if measure in stated and abs(stated[measure] - value) > _ROUNDING
     ]
@@ -414,7 +418,7 @@ def _read_numbers(data: Mapping[str, Any], path: str) -> dict[str, float]:
             continue
         number = finite_or_none(value)
         if number is None or abs(number) > LARGEST_WHOLE:
-            raise FormatError(f"{path}: {key} is beyond 10^15, no rate and no count.")
+            raise FormatError(f"{path}: {key} exceeds 10^15. Correct it.")
         numbers[name] = number
     return numbers
 
@@ -427,8 +431,7 @@ def _scale_rates(
     if unit is None and 0 < highest <= 1:
         doubtful = ", ".join(f"{key} {value:g}" for key, value in rates.items())
         raise UsageError(
-            f"{path}: {doubtful}: could be fractions, or percentages below 1. Pass "
-            f"{option} fraction or {option} percent."
+            f"{path}: {doubtful}: ambiguous unit. Pass {option} fraction or {option} percent."
         )
     scale, named = (1.0, "fraction") if unit == "fraction" else (100.0, "percentage")
     for key, value in rates.items():
@@ -448,10 +451,10 @@ def _divide_counts(numbers: Mapping[str, float], path: str) -> dict[str, float]:
     if "ndcg" in numbers and counts and not numbers.keys() & {"mrr", "acc@1"}:
         counts["nDCG@10"] = numbers["ndcg"]
     if counts and "total" in numbers and not total > 0:
-        raise ValueRangeError(f"{path}: total is {total:g}, but there are counts.")
+        raise ValueRangeError(f"{path}: total is {total:g}, but counts exist. Correct it.")
     for name, count in counts.items():
         if total and not 0 <= count <= total * (1 + 1e-9):
-            raise ValueRangeError(f"{path}: {count:g} of {total:g} for {name} is impossible.")
+            raise ValueRangeError(f"{path}: {name} is {count:g} of {total:g}. Correct it.")
     return {name: count / total for name, count in counts.items()} if total else {}
 
 
@@ -463,8 +466,8 @@ def _check_same_samples(results: Sequence[ImportedResult]) -> None:
             if getattr(other, key) != getattr(stated[0], key):
                 raise MismatchError(
                     f"{stated[0].path} and {other.path} differ in the {what}: "
-                    f"{getattr(stated[0], key)} and {getattr(other, key)}. Only results of the "
-                    "same samples can be averaged or compared."
+                    f"{getattr(stated[0], key)} and {getattr(other, key)}. Use results on the "
+                    "same samples."
                 )
 
 
@@ -479,10 +482,7 @@ def broken_laws(values: Mapping[str, float], slack: float = _ROUNDING) -> Iterat
     for name, (least, most) in _bound_measures(cuts).items():
         value = values.get(name, least)
         if not least - slack <= value <= most + slack:
-            yield (
-                f"{name} is {value:.4f}, and with these accuracies no ranking gives less than "
-                f"{least:.4f} or more than {most:.4f}"
-            )
+            yield (f"{name} is {value:.4f}, but these accuracies imply {least:.4f} to {most:.4f}")
 
 
 def _bound_measures(cuts: list[tuple[int, float]]) -> dict[str, tuple[float, float]]:

@@ -1,4 +1,4 @@
-"""How far a classifier's own confidence can be trusted: calibration, and samples without an answer.
+"""Calibration of a classifier's confidence, and detection of samples without an answer.
 
 Calibration: ECE with equal bins as Guo et al. ("On calibration of modern neural networks", ICML
 2017) define it, the Brier score of all classes, and the negative log likelihood. A calibrated model
@@ -58,7 +58,7 @@ _SIGNALS: Final = {
 
 @dataclass(frozen=True)
 class ScoreKind:
-    """What the scores of an input are, and why they were read so.
+    """Kind of scores of an input, and the reason.
 
     `tolerance` is how far the sum of probabilities may lie from 1 by rounding alone.
     """
@@ -112,9 +112,7 @@ class Confidence:
         kinds = {part.kind.name: part.kind for part in batches}
         if len(kinds) > 1:
             names = " and some as ".join(kinds)
-            raise MismatchError(
-                f"Some batches were read as {names}. State what the scores are with kind=."
-            )
+            raise MismatchError(f"Batches disagree on the kind of scores: {names}. Pass kind=.")
         rows = [tuple(vars(part).values())[:-1] for part in batches]
         columns: list[Any] = [np.concatenate(column) for column in zip(*rows, strict=True)]
         remarks = tuple(dict.fromkeys(text for part in batches for text in part.kind.remarks))
@@ -137,19 +135,19 @@ class Confidence:
     def absent(self) -> dict[str, str]:
         """What cannot be computed from such scores, and why."""
         if self.kind.name == "similarities":
-            lack = "similarities are not probabilities, and no softmax makes them so"
+            lack = "similarities have no probabilities"
             return {"calibration": lack, "energy": lack}
         if self.kind.name == "probabilities":
-            return {"energy": "the exponentials of the logits are lost in probabilities"}
+            return {"energy": "energy needs logits, not probabilities"}
         if self.has_log_shares:
-            return {"energy": "the logits are logarithms of probabilities"}
+            return {"energy": "the logits are log-probabilities"}
         return {}
 
 
 def decide_score_kind(
     batches: Iterable[Any], stated: str | None = None, *, place: str = "this input"
 ) -> ScoreKind:
-    """Decide from all rows of all batches what scores are; `stated` is checked and taken.
+    """Decide the kind of scores from all rows; check a `stated` kind.
 
     Raises:
         UsageError: The rows are neither clearly logits nor clearly probabilities.
@@ -170,7 +168,7 @@ def decide_score_kind(
             remarks = _describe_rescaled(sums, ~like_shares)
         elif stated == "logits" and shares_in_all:
             remarks = (
-                "every row sums to 1, as probabilities do, but they are taken as logits, as stated",
+                "every row sums to 1 like probabilities, but was read as logits as requested",
             )
         return ScoreKind(stated, True, "stated", tolerance, remarks)
     if shares_in_all:
@@ -181,9 +179,9 @@ def decide_score_kind(
         reason = f"{np.floor(100 * beyond.mean()):.0f} % of rows have values beyond ±1"
         return ScoreKind("logits", False, reason, tolerance)
     raise UsageError(
-        f"Cannot tell whether the scores of {place} are logits, probabilities or similarities: "
-        f"{_describe_rows(like_shares, lows, highs, sums)}. "
-        f"State it with --scores {'|'.join(SCORE_KINDS)} (kind=...)."
+        f"Cannot tell whether the scores of {place} are logits, probabilities or "
+        f"similarities: {_describe_rows(like_shares, lows, highs, sums)}. Pass --scores "
+        f"{'|'.join(SCORE_KINDS)} (kind=...)."
     )
 
 
@@ -230,8 +228,8 @@ def _check_shares(lows: Floats, sums: Floats, masked: Flags, place: str) -> None
     for words, wrong in problems.items():
         if wrong.any():
             raise ValueRangeError(
-                f"{place}: row {int(wrong.argmax())} {words}, so the scores are not probabilities. "
-                "Pass --scores logits or similarities, or correct the rows."
+                f"{place}: row {int(wrong.argmax())} {words}: not probabilities. Pass "
+                "--scores logits or similarities, or correct the rows."
             )
 
 
@@ -240,13 +238,13 @@ def _describe_rescaled(sums: Floats, off: Flags) -> tuple[str, ...]:
         return ()
     low, high = sums[off].min(), sums[off].max()
     return (
-        f"{int(off.sum()):,} of {len(sums):,} rows of probabilities do not sum to 1 (sums from "
-        f"{low:.5g} to {high:.5g}): each was divided by its sum",
+        f"{int(off.sum()):,} of {len(sums):,} rows of probabilities do not sum to 1 (sums "
+        f"from {low:.5g} to {high:.5g}): divided by their sums",
     )
 
 
 def _describe_rows(like_shares: Flags, lows: Floats, highs: Floats, sums: Floats) -> str:
-    """Say what does not fit, with the first row that shows it."""
+    """Describe the contradiction, with its first row."""
     odd = np.flatnonzero(~like_shares)
     if 0 < len(odd) < len(sums):
         return (
@@ -264,14 +262,14 @@ def _check_softmax(scores: Floats, start: int) -> None:
     if odd.any():
         row, column = (int(place[0]) for place in np.nonzero(odd))
         raise ValueRangeError(
-            f"scores: row {start + row}, column {column} is {scores[row, column]}; "
-            "give finite scores, or -inf for a class that was ruled out."
+            f"scores: row {start + row}, column {column} is {scores[row, column]}. Use finite "
+            "scores, or -inf for excluded classes."
         )
     nothing = (scores == -np.inf).all(axis=1)
     if nothing.any():
         raise ValueRangeError(
-            f"scores: row {start + int(nothing.argmax())} is -inf for every class, so that no "
-            "class has a probability."
+            f"scores: row {start + int(nothing.argmax())} is -inf for every class. Leave at "
+            "least one class."
         )
 
 
@@ -307,7 +305,7 @@ def _take_second(values: Floats) -> Any:
 
 @dataclass(frozen=True)
 class ReliabilityBin:
-    """Samples whose confidence lies between two bounds: how sure the model is, how often right."""
+    """Mean confidence and accuracy of the samples in one confidence bin."""
 
     low: float
     high: float
@@ -334,12 +332,12 @@ class Calibration:
 
     @property
     def verdict(self) -> str:
-        """One sentence."""
+        """The result in one sentence."""
         way = "over" if self.mean_confidence > self.accuracy.estimate else "under"
-        numbers = f"ECE {self.ece:.4f}; a calibrated model would have {self.expected_ece:.4f}"
+        numbers = f"ECE {self.ece:.4f}, {self.expected_ece:.4f} if calibrated"
         if self.p > 0.05:
-            return f"no sign of miscalibration (p = {self.p:.3f}): {numbers}"
-        return f"{way}confident (p = {self.p:.4f}): {numbers}"
+            return f"no significant miscalibration: {numbers} (p = {self.p:.3f})"
+        return f"{way}confident: {numbers} (p = {self.p:.4f})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -397,7 +395,7 @@ def _measure_ece(sure: Floats, right: Floats, place: Ints, bins: int) -> float:
 
 @dataclass(frozen=True)
 class Detection:
-    """How well a signal tells samples without an answer from the others.
+    """Separation of samples with and without an answer by one signal.
 
     `auroc` is the share of pairs in which the sample with an answer scores higher (half of a tie
     counts), `aupr_in` the average precision of finding those with one by high signals, `aupr_out`
@@ -461,7 +459,7 @@ class ConfidenceResult(Shown):
 
     @property
     def decision(self) -> str:
-        """What the scores were read as, in words."""
+        """Kind of scores, in words."""
         return f"scores read as {self.kind.name} ({self.kind.reason})"
 
     @property
@@ -475,7 +473,7 @@ class ConfidenceResult(Shown):
                 yield f"no {name}: {reason}"
 
     def page(self) -> Page:
-        """Return the tables, then what a reader should know."""
+        """Return tables, then remarks."""
         return [*self.tables(), *(Words(remark, "remark") for remark in self.remarks)]
 
     def tables(self) -> list[Table]:

@@ -1,4 +1,4 @@
-"""Predictions of one class for each sample: the next place, the next item, the right label.
+"""Evaluate predictions of one class per sample: next place, next item, label.
 
 Scores or logits (samples × classes) with the true class of each sample give ranks over the whole
 vocabulary; lists of candidates give ranks down to their end. Both lead to a `PredictionResult`.
@@ -155,16 +155,14 @@ def evaluate_candidates(
     names, codes, true = _number_classes(lists, labels)
     depth = codes.shape[1]
     if not depth:
-        raise ShapeError("All candidate lists are empty: there is nothing to evaluate.")
+        raise ShapeError("All candidate lists are empty. Pass at least one candidate.")
     has_target = true >= 0
     classes, listed = (names[np.unique(part[part >= 0])].tolist() for part in (true, codes))
     places, few = ("true classes", "the candidate lists"), len(classes) < _FEW
     remarks = check_labels_match(classes, listed, *places, allow=allow_mismatch, none=not few)
     size = None if n_classes is None else checks.check_cutoff(n_classes, "n_classes")
     if size is not None and size < len(names):
-        raise ValueRangeError(
-            f"n_classes is {size}, but lists and targets name {len(names)} different classes."
-        )
+        raise ValueRangeError(f"n_classes is {size}, but {len(names)} classes occur. Raise it.")
     matches = (codes == true[:, None]) & has_target[:, None]
     ranks = np.where(matches.any(axis=1), matches.argmax(axis=1) + 1, 0)
     hits = judge_ranks(ranks, n_docs=size, has_target=has_target, query_ids=query_ids)
@@ -196,7 +194,7 @@ class _Batch(NamedTuple):
 
 
 class Accumulator:
-    """Collects batches of scores and targets; the result has the same bytes as in one go.
+    """Collect batches of scores and targets; the result equals one evaluation's bytes.
 
     Args:
         threads: Number of threads.
@@ -230,11 +228,11 @@ class Accumulator:
         first = self._batches[0] if self._batches else batch
         if batch.ranks.n_docs != first.ranks.n_docs:
             raise MismatchError(
-                f"This batch has {batch.ranks.n_docs} classes, those before have "
-                f"{first.ranks.n_docs}. All batches must have the same classes."
+                f"This batch has {batch.ranks.n_docs} classes, earlier ones "
+                f"{first.ranks.n_docs}. Use the same classes."
             )
         if (batch.ids is None) != (first.ids is None):
-            raise MismatchError("Some batches have query_ids and some do not. Give all or none.")
+            raise MismatchError("Some batches lack query_ids. Pass them for all batches or none.")
         self._batches.append(batch)
 
     def merge(self, *others: Accumulator) -> Accumulator:
@@ -249,7 +247,7 @@ class Accumulator:
     def result(self, *, class_names: Any = None, **scoring: Unpack[Scoring]) -> PredictionResult:
         """Return the result of all batches; without ids samples are numbered."""
         if not self._batches:
-            raise UsageError("Nothing was added to this Accumulator yet.")
+            raise UsageError("Empty Accumulator. Call add() first.")
         ranks, targets, tops, id_lists, masked = zip(*self._batches, strict=True)
         n_classes = ranks[0].n_docs
         columns = ([getattr(part, key) for part in ranks] for key in ("above", "tied", "before"))
@@ -262,9 +260,7 @@ class Accumulator:
             distinct, counts = np.unique(names, return_counts=True)
             if len(distinct) < len(names):
                 twice = distinct[counts > 1][0]
-                raise MismatchError(
-                    f"class_names holds {twice!r} twice; each class needs its own name."
-                )
+                raise MismatchError(f"class_names holds {twice!r} twice. Use distinct names.")
         samples = (np.concatenate(targets), np.concatenate(tops), names, ids)
         return make_result(whole.hits(ids), *samples, masked=sum(masked), **scoring)
 
@@ -272,13 +268,12 @@ class Accumulator:
 def _read_lists(candidates: Any) -> list[list[Any]]:
     rows = checks.as_list(candidates, "candidates")
     if not rows:
-        raise ShapeError("candidates hold no samples.")
+        raise ShapeError("candidates hold no samples. Pass at least one.")
     lists = []
     for number, row in enumerate(rows):
         if isinstance(row, str | bytes) or not hasattr(row, "__iter__"):
             raise ShapeError(
-                f"candidates must be a list for each sample; row {number} is {row!r}. "
-                "For scores of all classes use evaluate_predictions."
+                f"candidates, row {number}: {row!r} is not a list. See evaluate_predictions."
             )
         lists.append([item for item in row if not _is_none(item)])
     return lists
@@ -299,7 +294,7 @@ def _number_classes(lists: list[list[Any]], targets: list[Any]) -> tuple[NDArray
     if len(listed) and len(true_labels):
         checks.check_one_kind_of_label(true_labels, listed)
     elif not len(true_labels):
-        raise ValueRangeError("No sample has a target: there is nothing to evaluate.")
+        raise ValueRangeError("No sample has a target. Pass at least one.")
     names, codes = np.unique(
         np.concatenate([listed, true_labels]) if len(listed) else true_labels, return_inverse=True
     )
@@ -349,8 +344,8 @@ def make_result(
         cutoff = measure.cutoff
         if depth and not (isinstance(cutoff, int) and cutoff <= depth):
             raise UsageError(
-                f"{measure} looks beyond the end of lists of {depth} candidates. "
-                f"Use {measure.name}@{depth} or a smaller cut-off, or give scores of all classes."
+                f"{measure} exceeds the {depth} candidates per list. Use "
+                f"{measure.name}@{depth} or a smaller cut-off, or give scores of all classes."
             )
     if groups is not None:
         checks.require(groups, Mapping, "groups", "{column: {sample id: group}}")
@@ -386,7 +381,7 @@ def haversine(a: Any, b: Any) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class DistanceResult:
-    """How far the predicted place lies from the true one, for each sample that has both.
+    """Distances between predicted and true places, for samples that have both.
 
     `within` has, by metres, the share of samples that are as near; `absent` are the places without
     coordinates, which leave out `n_absent` samples.
@@ -407,8 +402,7 @@ class DistanceResult:
         if self.absent:
             places = checks.name_few(self.absent)
             yield (
-                f"distances leave out {self.n_absent:,} samples without coordinates of their "
-                f"places: {places}"
+                f"distances omit {self.n_absent:,} samples whose places lack coordinates: {places}"
             )
 
     @property
@@ -484,14 +478,14 @@ def distance_errors(
     rows = list(zip(first, true, strict=True))
     whole = [at for at, row in enumerate(rows) if not any(x is None or x in (-1, "") for x in row)]
     if not whole:
-        raise UsageError("No sample has both a prediction and a target: there is no distance.")
+        raise UsageError("No sample has both prediction and target. Distances need both.")
     named = dict.fromkeys(place for at in whole for place in rows[at])
     check_labels_match(named, places, "places", "the coordinates", allow=allow_mismatch)
     complete = [at for at in whole if rows[at][0] in places and rows[at][1] in places]
     absent = tuple(sorted(str(place) for place in named if place not in places))
     if not complete:
         raise MismatchError(
-            f"No sample has coordinates of both its places; they lack {checks.name_few(absent)}. "
+            f"No sample has coordinates of both places. Missing: {checks.name_few(absent)}. "
             "Add them."
         )
     metres = haversine(*([places[rows[at][end]] for at in complete] for end in (0, 1)))
@@ -518,7 +512,8 @@ def _check_coordinates(
             lat = lon = math.nan
         if not (abs(lat) <= 90 and abs(lon) <= 360):
             raise ValueRangeError(
-                f"coordinates of {place!r}: {pair!r:.60} is not latitude (−90 to 90), longitude."
+                f"coordinates of {place!r}: {pair!r:.60} is not (latitude −90 to 90, "
+                "longitude). Correct it."
             )
         places[place] = (lat, lon)
     return places

@@ -31,7 +31,7 @@ TARGET_NAMES = ("targets", "target", "true_y", "ground_truth", "label", "labels"
 ID_NAMES = ("query_ids", "query_id", "sample_id", "id")
 BATCH_ROWS = 4096
 _ARRAYS: Final = (".npy", ".npz")
-_BY_ROW: Final = "{} has no column of sample ids: its rows were taken in their order"
+_BY_ROW: Final = "{} has no sample ids: rows were matched by order"
 _NPZ_KEYS = (*SCORE_NAMES, *TARGET_NAMES, "candidates", "query_ids", "class_names")
 _DELIMITERS: Final = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 _CLOSING: Final = {"[": "]", "(": ")"}
@@ -90,9 +90,7 @@ class PredictionFile:
         path, _ = tables.split_column(source)
         if not os.path.exists(split_array(path)[0]):
             have = checks.name_few(list(self.columns)) if self.columns else "none"
-            raise UsageError(
-                f"{option} {source}: not a column of {self.name} (it has: {have}), and not a file."
-            )
+            raise UsageError(f"{option} {source}: no file and no column of {self.name} ({have}).")
         numbered = self.query_ids is None
         samples = [str(id) for id in (range(len(self.targets)) if numbered else self.query_ids)]
         name, values, ids = _read_keyed(source, samples, (self.id_name, *ID_NAMES))
@@ -182,14 +180,14 @@ def _read_npy(name: str, targets: Any, candidates: tuple[str, ...]) -> Predictio
     if targets is None:
         if not os.path.exists(name):
             raise missing_file(name)
-        raise UsageError(f"{name} holds scores only. Give the targets with --targets FILE.")
+        raise UsageError(f"{name} holds scores only. Pass --targets FILE.")
     if candidates:
         return PredictionFile(name, targets, candidates={candidates[0]: load_npy(name)})
     scores = NpyRows(name)
     if scores.dtype.kind in "iu":
         raise ValueRangeError(
-            f"{name} holds {scores.dtype}: these could be scores or candidates. Say "
-            "--candidates NAME if they are lists of class numbers, or save scores as floats."
+            f"{name} holds {scores.dtype}: scores or class numbers. Pass --candidates NAME "
+            "for lists, or save scores as floats."
         )
     return PredictionFile(name, targets, scores)
 
@@ -203,7 +201,7 @@ def _read_npz(
     labels = _pick(arrays, (target,) if target else TARGET_NAMES, name, "targets", targets)
     if absent := [key for key in candidates if key not in arrays]:
         have = ", ".join(npz_keys(name))
-        raise FormatError(f"{name} has no array {absent[0]!r}; it has: {have}.")
+        raise FormatError(f"{name} lacks the array {absent[0]!r}. It holds: {have}.")
     by_name = ("candidates",) if scores is None and "candidates" in arrays else ()
     rest: dict[str, Any] = {key: arrays.get(key) for key in ("query_ids", "class_names")}
     if lists := {key: arrays[key] for key in candidates or by_name}:
@@ -216,7 +214,7 @@ def _find_only(present: Sequence[str], place: str, what: str) -> str:
     """Return the only name; refuse several."""
     if len(present) > 1:
         names = " and ".join(map(repr, present))
-        raise MismatchError(f"{place}: found {names}, all of them names of {what}. Keep one.")
+        raise MismatchError(f"{place}: {names} all name {what}. Keep one.")
     return present[0]
 
 
@@ -230,7 +228,7 @@ def _pick(
     if otherwise is not None:
         return otherwise
     raise FormatError(
-        f"{place} has no {what}. Names for them: {', '.join(names)}. It has: {', '.join(columns)}."
+        f"{place} lacks {what}. Name it {', '.join(names)}. It has: {', '.join(columns)}."
     )
 
 
@@ -243,14 +241,12 @@ def _open_table(
     if ending in (".parquet", ".pq"):
         return tables.open_parquet_table(name)
     if ending not in (".jsonl", ".ndjson"):
-        raise FormatError(
-            f"{name}: {what} are read from .npy, .npz, .parquet, .csv, .tsv and .jsonl."
-        )
+        raise FormatError(f"{name}: unknown type. Use .npy, .npz, .parquet, .csv, .tsv or .jsonl.")
     records, where = tables.read_records(name, "jsonl")
     table = tables.table_of_records(records, where, name)
     for row, record in enumerate(records):
         if record.keys() != records[0].keys():
-            raise FormatError(f"{where(row)}: expected the keys of the first record.")
+            raise FormatError(f"{where(row)}: keys differ from the first record. Correct them.")
     return table
 
 
@@ -258,23 +254,23 @@ def _read_columns(table: tables.FileTable, without: Collection[str] = ()) -> dic
     """Read the columns of a table by their names; a missing cell is None."""
     names = [name for name in table.names if name not in without]
     if len(set(names)) < len(names):
-        raise FormatError(f"{table.source}: two columns of the first line have the same name.")
+        raise FormatError(f"{table.source}: two columns share a name. Rename one.")
     return dict(zip(names, table.columns(names, gaps=names), strict=True))
 
 
 def as_lists(cells: list[Any], column: str, name: str) -> list[list[Any]]:
-    """Return lists as they are, and text cut into its items."""
+    """Return lists unchanged, and text split into items."""
     lists = []
     for row, cell in enumerate(cells):
         if not isinstance(cell, str | list):
-            raise FormatError(f"{name}, row {row}: column {column!r} holds {cell!r}, not a list.")
+            raise FormatError(f"{name}, row {row}: column {column!r} is {cell!r}. Write a list.")
         text = cell.strip() if isinstance(cell, str) else ""
         # A bracket that is not closed, or an array that was printed with dots.
         closing = _CLOSING.get(text[:1])
         if closing and (text[-1] != closing or " ... " in text):
             raise FormatError(
-                f"{name}, row {row}: the list {cell!r:.60} in column {column!r} is not complete. "
-                "Write all of it, and the closing bracket."
+                f"{name}, row {row}: the list {cell!r:.60} in column {column!r} is "
+                "incomplete. Close the bracket."
             )
         lists.append(_split_items(text) if isinstance(cell, str) else cell)
     return lists
@@ -336,7 +332,7 @@ def read_labels(source: str) -> list[Any]:
     columns = _read_columns(_open_table(path, "labels"))
     if not column and len(columns) == 1:
         return next(iter(columns.values()))
-    return _pick(columns, (column,), path, "such column")  # type: ignore[no-any-return]
+    return _pick(columns, (column,), path, "this column")  # type: ignore[no-any-return]
 
 
 def _read_keyed(
@@ -372,7 +368,7 @@ def _pick_rows(values: list[Any], ids: list[str], samples: list[str], path: str)
     by_id: dict[str, Any] = {}
     for id, value in zip(ids, values, strict=True):
         if by_id.setdefault(id, value) != value:
-            raise FormatError(f"{path}: {id!r} has two values, {by_id[id]!r} and {value!r}.")
+            raise FormatError(f"{path}: {id!r} has values {by_id[id]!r} and {value!r}. Keep one.")
     if absent := [sample for sample in samples if sample not in by_id]:
         near = describe_near(absent, by_id.keys() - frozenset(samples))
         raise MismatchError(
@@ -396,16 +392,18 @@ def read_coordinates(path: str) -> dict[str, tuple[float, float]]:
     degrees = [_pick(columns, names, path, names[-1]) for names in (_LATITUDE, _LONGITUDE)]
     others = [name for name in columns if name not in (*_LATITUDE, *_LONGITUDE)]
     if not others:
-        raise FormatError(f"{path} needs a column that names the class beside lat and lon.")
+        raise FormatError(f"{path} lacks the class column. Add it before lat and lon.")
     coordinates: dict[str, tuple[float, float]] = {}
     for row, (place, *pair) in enumerate(zip(columns[others[0]], *degrees, strict=True)):
         if str(place) in coordinates:
-            raise FormatError(f"{path}, row {row}: {str(place)!r} is there twice.")
+            raise FormatError(f"{path}, row {row}: {str(place)!r} appears twice. Keep one.")
         if any(cell is None or not str(cell).strip() for cell in pair):
             continue
         lat, lon = (parse_number(str(cell)) for cell in pair)
         if lat is None or lon is None:
             wrong = pair[0] if lat is None else pair[1]
-            raise FormatError(f"{path}, row {row}: {wrong!r:.40} is not a number of degrees.")
+            raise FormatError(
+                f"{path}, row {row}: {wrong!r:.40} is no number of degrees. Correct it."
+            )
         coordinates[str(place)] = (lat, lon)
     return coordinates

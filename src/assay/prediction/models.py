@@ -55,6 +55,7 @@ from assay.prediction.result import (
     compare_models,
     confusion_table,
     field_table,
+    for_people,
     group_table,
     mistake_table,
     model_label,
@@ -72,8 +73,8 @@ from assay.tables.table import Cell, Page, Shown, Table, Words, as_csv, as_latex
 ProgressBar = Callable[[str], AbstractContextManager[Progress | None]]
 
 _CAVEAT: Final = (
-    "The bound is Song et al.'s (2010) for a predictor that knows the sequence of places alone; "
-    "short sequences overestimate the entropy, and other knowledge may exceed it."
+    "Bound of Song et al. (2010) for predictors that see only the sequence of places. Short "
+    "sequences overestimate the entropy; further inputs may exceed the bound."
 )
 
 
@@ -109,12 +110,12 @@ class Diagnostics(Shown):
     def reliability_picture(self) -> str:
         """Return the reliability diagrams of all models as one SVG."""
         if not self.confidence:
-            raise UsageError("A reliability diagram needs scores of all classes, not lists.")
+            raise UsageError("Lists have no reliability. Omit --reliability.")
         return Drawing.stack([result.drawing() for result in self.confidence.values()]).to_svg()
 
     @property
     def score_kinds(self) -> str | None:
-        """What the scores of all models were read as; each in turn where they differ."""
+        """Kind of scores of all models, or of each where they differ."""
         kinds = [result.kind.name for result in self.confidence.values()]
         return ";".join(kinds if len(set(kinds)) > 1 else kinds[:1]) or None
 
@@ -169,7 +170,7 @@ class ModelResults(Shown):
         name = str(parse(measure) if isinstance(measure, str) else measure)
         if any(name not in values for values in means.values()):
             have = ", ".join(self.firsts[0].mean())
-            raise UsageError(f"{name} was not computed; these were: {have}. Add -m {name}.")
+            raise UsageError(f"{name} was not computed (computed: {have}). Add -m {name}.")
         estimates = {model: SimpleNamespace(estimate=means[model][name]) for model in means}
         return tuple(SimpleNamespace(name=model, mean=mean) for model, mean in estimates.items())
 
@@ -203,7 +204,7 @@ class ModelResults(Shown):
             yield from (f"{name}: {remark}" for remark in result.remarks)
 
     def page(self) -> Page:
-        """Return the tables with words between them, for people."""
+        """Return tables, verdicts and remarks as a page."""
         return self._lay_out(self._tables(), whole=True)
 
     def screen(self) -> Page:
@@ -217,15 +218,16 @@ class ModelResults(Shown):
             guess = {name_in_field(name): p for name, p in (self.firsts[0].uniform() or {}).items()}
             # A measure on which any guess is right heads no verdict.
             names = sorted(paired.verdicts, key=lambda name: guess.get(name) == 1)
-            shown = names if whole else names[:1]
-            page += verdict_words(paired.verdicts[name] for name in shown)
+            selected = names if whole else names[:1]
+            page += verdict_words(paired.verdicts[name] for name in selected)
             page += [Words(words, "remark") for words in paired.remarks]
         if self.comparison is not None and self._has_seeds:
             page.append(Words(self.comparison.advice, "method"))
         if (clusters := self.firsts[0].clusters) is not None:
             page.append(Words(clusters.sentence))
         gate = [] if self.gate is None else self.gate.page()
-        return [*page, *tables, *self.diagnostics.page(), *gate, Words(self.signature, "signature")]
+        page += [*tables, *self.diagnostics.page(), *gate, Words(self.signature, "signature")]
+        return [for_people(part) if isinstance(part, Table) else part for part in page]
 
     def paper(self) -> Page:
         """Return models × measures in percent as the table of a paper, then what was asked for."""
@@ -297,7 +299,7 @@ class ModelResults(Shown):
     def only_result(self) -> PredictionResult:
         """Return the result of one model with one seed; refuse several."""
         if len(self.models) > 1 or self._has_seeds:
-            raise UsageError("--legacy-json holds one result. Give one file and one column.")
+            raise UsageError("--legacy-json holds one result. Pass one file and one column.")
         return self.firsts[0]
 
     def records(self) -> list[RunRecord]:
@@ -310,11 +312,11 @@ class ModelResults(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
-        shown: Any = {"per_class": self.request.per_class, "columns": self.columns}
+        options: Any = {"per_class": self.request.per_class, "columns": self.columns}
         models = self.models.items()
         return {
             "signature": self.signature,
-            "models": {name: [seed.to_dict(**shown) for seed in seeds] for name, seeds in models},
+            "models": {name: [seed.to_dict(**options) for seed in seeds] for name, seeds in models},
             "baselines": [result.to_dict() for result in self.baselines],
             "comparison": None if self.comparison is None else self.comparison.to_dict(),
             **self.diagnostics.to_dict(),
@@ -394,7 +396,7 @@ class _FileEvaluation:
             if first is None:
                 first, users_of_first = read, self.users
         if first is None:
-            raise UsageError("No file is left to evaluate.")
+            raise UsageError("No file to evaluate. Pass one.")
         self.users = users_of_first
         firsts = [results[0] for results in models.values()]
         baselines = self._evaluate_baselines(first, firsts[0])
@@ -404,7 +406,7 @@ class _FileEvaluation:
             joined = (note for note in baselines[-1].scores.remarks if note not in remarks)
             self.notes += [f"baselines: {note}" for note in joined]
         if request.baseline is not None and len(models) < 2:
-            raise UsageError("--baseline needs other models to compare with. Give their files.")
+            raise UsageError("--baseline needs other models. Pass their files.")
         several = sum(map(len, models.values())) > 1
         comparison = compare_models(models, baseline=request.baseline) if several else None
         if request.coordinates is not None:
@@ -450,14 +452,14 @@ class _FileEvaluation:
         same = {id: str(group) for id, group in groups.get(self.clusters, users).items()}
         if same != users:
             raise UsageError(
-                f"--by and --users have two different columns called {self.clusters!r}. Rename one."
+                f"--by and --users name different columns {self.clusters!r}. Rename one."
             )
         return {"groups": {**groups, self.clusters: users}, "clusters": self.clusters}
 
     def _evaluate_file(
         self, model: str, read: files.PredictionFile, groups: dict[str, Any]
     ) -> Iterator[tuple[str, PredictionResult]]:
-        """Yield the scores' result, or that of each column of candidates, by the model's name."""
+        """Yield name and result of the scores, or of each column of candidates."""
         request = self.request
         measures = (*request.measures, *(f"Success@{k}" for k in request.ks))
         if request.ks and not request.measures:
@@ -481,7 +483,7 @@ class _FileEvaluation:
 
     def _rank_scores(self, read: files.PredictionFile) -> Accumulator:
         if self.request.n_classes is not None:
-            raise UsageError("--n-classes is for lists; scores name all classes themselves.")
+            raise UsageError("--n-classes applies to lists only. Omit it for scores.")
         targets, done = read.target_numbers, 0
         with self.bar(f"ranking {os.path.basename(read.name)}") as progress:
             batches = Accumulator(threads=self.request.threads, progress=progress)
@@ -494,9 +496,7 @@ class _FileEvaluation:
                 batches.add(scores, targets[rows], query_ids=ids)
                 done += len(scores)
         if done != len(targets):
-            raise MismatchError(
-                f"{read.name} has scores for {done} samples and {len(targets)} targets."
-            )
+            raise MismatchError(f"{read.name} has {done} rows, {len(targets)} targets. Align them.")
         return batches
 
     def _evaluate_confidence(self, read: files.PredictionFile, name: str) -> ConfidenceResult:
@@ -505,10 +505,7 @@ class _FileEvaluation:
         Batches are read twice, because all rows decide what the scores are unless stated.
         """
         if read.candidates:
-            raise UsageError(
-                f"{read.name} holds lists of candidates, which have no probabilities: --confidence "
-                "needs scores or logits of all classes."
-            )
+            raise UsageError(f"{read.name} holds lists. --confidence needs scores or logits.")
         kind = decide_score_kind(read.score_batches(), self.request.scores, place=read.name)
         targets, parts, done = read.target_numbers, [], 0
         for scores in read.score_batches():
@@ -557,7 +554,7 @@ def _without_duplicates(
             file, array = split_array(path)
             key = (model, digest_of_file(file), array)
             if key in seen:
-                notes.append(f"{path} repeats {seen[key]} exactly and is not counted as a seed")
+                notes.append(f"{path} repeats {seen[key]} exactly: not counted as a seed")
                 continue
             seen[key] = path
         yield model, path
@@ -566,7 +563,7 @@ def _without_duplicates(
 def _as_users(values: list[Any], option: str) -> list[str]:
     """Return users as text; refuse samples without one."""
     if absent := sum(value is None or value == "" for value in values):
-        raise UsageError(f"{option}: {absent:,} of {len(values):,} rows have no user. Fill them.")
+        raise UsageError(f"{option}: {absent:,} of {len(values):,} rows lack a user. Fill them.")
     return [str(user) for user in checks.check_labels(values, option).tolist()]
 
 
@@ -576,14 +573,12 @@ def _as_places(classes: Any) -> list[str | None]:
 
 
 def _as_kind_of(targets: Any, labels: list[Any]) -> list[Any]:
-    """Return labels as text or numbers, like the targets: a CSV holds text only."""
+    """Convert labels to the targets' kind, text or numbers; CSV holds text only."""
     if any(isinstance(target, str) for target in list(targets)[:1]):
         return [str(label) if isinstance(label, int) else label for label in labels]
     if not all(isinstance(label, str) for label in labels):
         return labels
     wrong = next((label for label in labels if label and parse_whole(label) is None), None)
     if wrong is not None:
-        raise UsageError(
-            f"The targets are class numbers, but a label is {wrong!r}. Give labels of one kind."
-        )
+        raise UsageError(f"The targets are class numbers, but a label is {wrong!r}. Use one kind.")
     return [int(label) if label else None for label in labels]

@@ -1,4 +1,4 @@
-"""What `assay predict` computes from files: each setting is a field here and an option there.
+"""Request of `assay predict`: each field is a setting and an option.
 
 Nothing here needs numpy, so that `assay predict --help` is quick.
 """
@@ -54,7 +54,7 @@ _test = partial(_setting, section="Statistics")
 
 @dataclass(frozen=True)
 class PredictionRequest:
-    """Which files hold predictions, and what is computed from them.
+    """Prediction files, and what to compute from them.
 
     Args:
         files: `FILE` or `NAME=FILE`; the same name before several files makes them seeds of one
@@ -91,7 +91,7 @@ class PredictionRequest:
         request = PredictionRequest(("net=a.npz", "net=b.npz"), ks=(1, 5), train="train.npy")
     """
 
-    files: Annotated[Texts, "Files of predictions."]
+    files: Annotated[Texts, "Prediction files."]
     targets: Annotated[Text, _file("True classes (.npy).", "FILE", "-t", "--targets")] = None
     candidates: Annotated[Texts, _column("Columns of candidate lists, one per model.")] = ()
     target: Annotated[Text, _column("Column or array of the true classes.")] = None
@@ -99,7 +99,9 @@ class PredictionRequest:
     measures: Annotated[Texts, "Measures of the ranking."] = ()
     ks: Annotated[tuple[int, ...], _rule("Cut-offs [1 3 5 10].", "-k", "ks", **_CUTS)] = ()
     by: Annotated[Texts, _test("Groups of samples.", metavar=_OF_SAMPLES, reads=True)] = ()
-    new_places: Annotated[bool, _switch("Group samples by whether training has the class.")] = False
+    new_places: Annotated[
+        bool, _switch("Group samples by whether training contains the class.")
+    ] = False
     confidence: Annotated[bool, _switch("Calibration and detection.", section=_RATES)] = False
     scores: Annotated[
         Literal["logits", "probabilities", "similarities"] | None,
@@ -111,9 +113,9 @@ class PredictionRequest:
     predictability: Annotated[
         bool, _switch("Entropy of the training labels, bound on Acc@1.", section=_RATES)
     ] = False
-    train: Annotated[Text, _file("Training labels in order of time.", _OF_TRAINING)] = None
+    train: Annotated[Text, _file("Training labels in chronological order.", _OF_TRAINING)] = None
     train_users: Annotated[Text, _file("Users of the training labels.", _OF_TRAINING)] = None
-    users: Annotated[Text, _file("Users of the samples, which are clusters.", _OF_SAMPLES)] = None
+    users: Annotated[Text, _file("Users of the samples (clusters).", _OF_SAMPLES)] = None
     previous: Annotated[
         Text, _file("Column of the previous class of each sample.", _OF_SAMPLES)
     ] = None
@@ -124,35 +126,32 @@ class PredictionRequest:
         int | None,
         _setting("Size of the vocabulary, for lists.", limits={"minimum": 1}, metavar="N"),
     ] = None
-    per_class: Annotated[bool, _switch("Show each class.", section="Result")] = False
+    per_class: Annotated[bool, _switch("Table of every class.", section="Result")] = False
     histogram: Annotated[bool, _switch("Histogram of target ranks.", section="Result")] = False
     ties: Annotated[
         Literal["order", "expected", "best", "worst"] | None, _rule("How tied scores count.")
     ] = None
     baseline: Annotated[
-        Text, _test("Model to compare the others with.", "-b", "--baseline", metavar="MODEL")
+        Text, _test("Baseline model of the comparison.", "-b", "--baseline", metavar="MODEL")
     ] = None
     threads: Annotated[int | None, "Number of threads."] = None
-    allow_mismatch: Annotated[bool, "Accept ids that are written differently."] = False
+    allow_mismatch: Annotated[bool, "Continue despite mismatched ids (1 vs 01)."] = False
 
     def __post_init__(self) -> None:
         """Refuse options without effect, and measures that are always reported."""
         for name in self.measures:
             if re.split(r"[(@]", name)[0].lower() in _OF_CLASSES:
-                raise UsageError(
-                    f"-m {name}: Accuracy, F1, precision and recall over classes are always "
-                    "reported, with every average. Leave it out."
-                )
+                raise UsageError(f"-m {name}: class measures are always reported. Omit it.")
         for name in ("train_users", "previous", "history", "new_places", "predictability"):
             if getattr(self, name) and not self.train:
                 option = f"--{name.replace('_', '-')}"
-                raise UsageError(f"{option} has no effect without --train. Add it.")
+                raise UsageError(f"{option} requires --train.")
         if self.scores is not None:
             checks.check_choice(self.scores, SCORE_KINDS, "scores")
         if self.scores and not self.confidence:
-            raise UsageError("--scores has no effect without --confidence. Add it.")
+            raise UsageError("--scores requires --confidence.")
         if self.previous and self.history:
-            raise UsageError("Give --previous or --history, not both.")
+            raise UsageError("--previous and --history exclude each other.")
 
     @property
     def rules(self) -> Conventions:

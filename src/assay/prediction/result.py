@@ -35,36 +35,36 @@ from assay.stats import Interval, TestResult, interval, intervals, welch_test
 from assay.tables.svg import Drawing, heat_map
 from assay.tables.table import Cell, Page, Shown, Table, Words, table_of
 
+_LOW_ENDS: Final = ("95 % low", "95 % CI low", "95 % from")
 _ENDS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
 CLASS_MEASURES = ("F1", "Precision", "Recall")
 _CLASS_COLUMNS: Final = ("class", "support", "predicted", "right", "precision", "recall", "f1")
 # By the counts of a result, and of its samples.
 _REMARKS: Final = {
-    "n_without_target": "samples without a target, left out: {}",
-    "masked": "{} of {} samples have -inf at their true class: it ranks last, with the other "
-    "masked classes",
-    "unlisted": "{} of {} samples have a true class that none of the lists names: they count 0",
-    "empty": "{} of {} samples have an empty list: they count 0",
-    "repeated": "repeated candidates in the lists: {}; the first mention counts",
+    "n_without_target": "{} samples without a target were left out",
+    "masked": "{} of {} samples have -inf at their true class: it ranks last, tied with all masked "
+    "classes",
+    "unlisted": "{} of {} samples have a true class that no list names (counted as 0)",
+    "empty": "{} of {} samples have an empty list (counted as 0)",
+    "repeated": "{} repeated candidates in lists (only the first mention counts)",
 }
 _FIELD_NAMES: Final = {
     **{"Success": "Acc", "RR": "MRR", "nDCG": "NDCG"},
     **{"F1(avg=weighted)": "F1", "F1(avg=macro)": "macro F1"},
 }
 ADVICE: Final = (
-    "Prefer the paired test over samples: it compares the models on the same samples, of which "
-    "there are many, while Welch's test has as many numbers as there are seeds and only asks "
-    "whether other seeds would change the means."
+    "Prefer the paired test over samples: it uses every sample, while Welch's test has one "
+    "number per seed and covers variation between seeds only."
 )
 _ONLY_WELCH: Final = (
-    "Only means are known here. With the predictions of each sample, the paired test over samples "
-    "would be the one to prefer."
+    "Result files hold means only. Pass predictions of each sample for the more powerful "
+    "paired test."
 )
 
 
 @dataclass(frozen=True)
 class RankBin:
-    """How many targets have a rank from `first` to `last`; both are 0 for those not found."""
+    """Number of targets with ranks `first` to `last`; both 0 if not found."""
 
     first: int
     last: int
@@ -80,7 +80,7 @@ class RankBin:
 
 @dataclass(frozen=True)
 class ClusterSize:
-    """How many groups of dependent samples a column has, such as users, and how many they count as.
+    """Number and effective number of groups of dependent samples, such as users.
 
     Groups of uneven size count like fewer: (Σ n)² / Σ n² (Kish 1965, Survey sampling).
 
@@ -107,10 +107,10 @@ class ClusterSize:
 
     @property
     def sentence(self) -> str:
-        """What is drawn, in words."""
+        """Resampling unit, in words."""
         return (
-            f"Intervals and tests draw whole groups by {self.column} ({self.n:,}, which count like "
-            f"{self.effective:.1f} of equal size)."
+            f"Intervals and tests resample whole groups by {self.column} ({self.n:,}; "
+            f"effective number {self.effective:.1f})."
         )
 
 
@@ -163,7 +163,7 @@ class PredictionResult(Shown):
 
     @property
     def n_samples(self) -> int:
-        """How many samples there are, with or without a target."""
+        """Number of samples, with or without a target."""
         return self.hits.n_queries
 
     @property
@@ -321,8 +321,8 @@ class PredictionResult(Shown):
             "ranks": [asdict(rank_bin) for rank_bin in self.rank_histogram()],
             **({"clusters": asdict(self.clusters)} if self.clusters else {}),
         }
-        shown = [name for name in self.scores.groups if name != self.cluster_column]
-        for column in shown if columns is None else columns:
+        group_names = [name for name in self.scores.groups if name != self.cluster_column]
+        for column in group_names if columns is None else columns:
             macro = self.mean(by=column)
             groups = {name: numbers_or_none(values) for name, values in macro.groups.items()}
             group_means = {"macro": numbers_or_none(macro), "groups": groups, "sizes": macro.sizes}
@@ -349,7 +349,7 @@ class PredictionResult(Shown):
         return [record]
 
     def __repr__(self) -> str:
-        """Name, size and the means."""
+        """Return name, size and means."""
         means = ", ".join(f"{name}={value:.4f}" for name, value in self.mean().items())
         return f"PredictionResult({self.name}, {self.n_samples} samples: {means})"
 
@@ -470,6 +470,23 @@ def summary_table(
     return Table(("measure", *titles, *uniform), tuple(rows))
 
 
+def for_people(table: Table) -> Table:
+    """Return the table with an interval in one column and the field's names of measures."""
+    rows, columns = [list(row) for row in table.rows], list(table.columns)
+    if at := next((i for i, name in enumerate(columns) if name in _LOW_ENDS), 0):
+        columns[at : at + 2] = [Interval.heading()]
+        for row in rows:
+            ends = f"[{row[at].text}, {row[at + 1].text}]" if row[at].exact else None
+            row[at : at + 2] = [Cell(ends, "figure")]
+    if "measure" in columns:
+        place = columns.index("measure")
+        for row in rows:
+            row[place] = Cell(name_in_field(row[place].text))
+    else:
+        columns = [*map(name_in_field, columns)]
+    return replace(table, columns=tuple(columns), rows=tuple(map(tuple, rows)))
+
+
 def _expect_guessing(results: Sequence[PredictionResult]) -> dict[str, Mapping[str, float]]:
     """Return the expectation of a random ranking for each size of vocabulary."""
     expected = {result.n_classes: result.uniform() for result in results}
@@ -522,7 +539,7 @@ def confusion_table(models: Sequence[PredictionResult]) -> Table:
 
 
 def rank_table(models: Sequence[PredictionResult]) -> Table:
-    """Return how many targets stand at which ranks, with cumulative shares."""
+    """Return targets by rank, with cumulative shares."""
 
     def rows_of(result: PredictionResult) -> Iterator[Row]:
         bins = result.rank_histogram()
@@ -629,7 +646,7 @@ class SeedReport(Shown):
 
     @property
     def advice(self) -> str:
-        """Which test to believe; empty for a single model."""
+        """The recommended test; empty for a single model."""
         if not self.welch:
             return ""
         return _ONLY_WELCH if self.paired is None else ADVICE
@@ -651,7 +668,8 @@ class SeedReport(Shown):
         """Return verdicts, means over seeds, tests between models, and which test to believe."""
         verdicts = {} if self.paired is None else self.paired.verdicts
         page: Page = [*verdict_words(verdicts.values())]
-        page += [table for table in (self.seed_table(), self.welch_table()) if table.rows]
+        tables = map(for_people, (self.seed_table(), self.welch_table()))
+        page += [table for table in tables if table.rows]
         return [*page, Words(self.advice, "method")]
 
     def _data_table(self, columns: Sequence[str], rows: Iterable[SeedRow | WelchRow]) -> Table:
@@ -747,7 +765,7 @@ def compare_models(
     ('Success@1', 0.5, 2)
     """
     if empty := [model for model, results in models.items() if not results]:
-        raise UsageError(f"Model {empty[0]!r} has no results.")
+        raise UsageError(f"Model {empty[0]!r} has no results. Add one, or remove it.")
     _check_same_targets(models)
     averaged = {model: _average_seeds(model, results) for model, results in models.items()}
     means = {}
@@ -758,7 +776,7 @@ def compare_models(
         means[model] = {name: [mean[name] for mean in each] for name in names}
     if baseline is not None and baseline not in models:
         hint = did_you_mean(baseline, models, most=2, fallback=5)
-        raise UsageError(f"The baseline {baseline!r} is not one of the models.{hint}")
+        raise UsageError(f"The baseline {baseline!r} is not a model.{hint}")
     report = compare_seed_means(means, level=level, baseline=baseline)
     if len(models) < 2:
         return report
@@ -783,7 +801,7 @@ def _check_same_targets(models: Mapping[str, Sequence[PredictionResult]]) -> Non
             raise MismatchError(
                 f"{first_name} and {name} have different targets, first in sample "
                 f"{first.scores.query_ids[row]!r}: {first.targets[row]} and "
-                f"{result.targets[row]}. Only predictions of the same samples can be compared."
+                f"{result.targets[row]}. Compare predictions of the same samples."
             )
 
 
@@ -794,8 +812,8 @@ def _average_seeds(model: str, results: Sequence[PredictionResult]) -> Scores:
         other = result.scores
         if other.query_ids != first.query_ids or other.measures != first.measures:
             raise MismatchError(
-                f"Seed {number} of {model!r} has other samples or measures than seed 1. "
-                "All seeds must predict the same samples."
+                f"Seed {number} of {model!r} differs from seed 1 in samples or measures. Use "
+                "the same for all seeds."
             )
     values = np.mean([result.scores.values for result in results], axis=0)
     tied = np.any([result.scores.tied for result in results], axis=0)

@@ -60,7 +60,7 @@ def stdlib_collection(*, n_queries: int | None = None, seed: int = _SEED) -> Col
     True
     """
     if sys.flags.optimize > 1:
-        raise UsageError("python -OO drops docstrings, which are the collection. Run without -OO.")
+        raise UsageError("python -OO drops the docstrings of the collection. Run without -OO.")
     docstrings = [*_read_docstrings(sys.executable)]
     # The first name stays.
     documents = {docstring.body: docstring.name for docstring in reversed(docstrings)}

@@ -127,7 +127,7 @@ class RunDiff(Shown):
         (name, mean), *_ = self.means["all"].items()
         n, changed = len(self.query_ids), int((self.first > 0).sum())
         if not changed:
-            return f"Nothing changed: {' and '.join(self.names)} agree on all {n:,} queries."
+            return f"No change: {' and '.join(self.names)} agree on all {n:,} queries."
         ends = f"{mean.estimate:.4f} {mean.sentence()}"
         return f"{changed:,} of {n:,} queries changed; mean {name} {ends}."
 
@@ -153,7 +153,7 @@ class RunDiff(Shown):
         names = ("appeared", "vanished")
         counts = " and ".join(f"{int(self.values[name].sum()):,} {name}" for name in names)
         page: Page = [Words(self.verdict, "verdict"), self.mean_table()]
-        page.append(Words(f"Documents among the first of a query: {counts}."))
+        page.append(Words(f"Documents in the top of a query: {counts}."))
         if self.moved:
             moved = _table_moved([change.cells for change in self.moved])
             page += [Words("Queries that moved most"), replace(moved, n_optional=2)]
@@ -273,7 +273,7 @@ def diff(
     cutoffs = tuple(dict.fromkeys(checks.check_cutoff(cut) for cut in cuts))
     names = checks.as_list(names, "names")
     if not cutoffs or len(names) != 2 or names[0] == names[1]:
-        raise UsageError("A diff takes at least one cutoff k, and two names.")
+        raise UsageError("A diff needs a cutoff k and two names. Pass them.")
     depth = max(checks.check_cutoff(depth, "depth"), *cutoffs)
     moved = checks.check_cutoff(moved, "moved")
     persistence, questions = check_persistence(p), read_questions(queries)
@@ -527,8 +527,8 @@ def _describe_pools(unjudged: tuple[int, int], names: Sequence[str], k: int) -> 
             f"{n:,} of {name}" for n, name in zip(unjudged, names, strict=True) if n
         )
         yield (
-            f"unjudged documents in the top {k} that the other run has not: {both} (counted as not "
-            "relevant); measures over different pools are not comparable: label these first"
+            f"unjudged documents in the top {k} of one run only: {both} (counted as not "
+            "relevant). Label them first: measures are not comparable otherwise"
         )
 
 
@@ -545,7 +545,7 @@ def _read_slices(
     labels = np.array([str(groups.get(query, "")) for query in queries])
     names = sorted(set(labels.tolist()) - {""}, key=natural_order)
     if not names:
-        raise UsageError(f"No query has a slice: the column {column!r} is empty.")
+        raise UsageError(f"No query has a slice: column {column!r} is empty. Fill it.")
     # "all" is what all queries together are called.
     return column, {name + " (slice)" * (name == "all"): labels == name for name in names}
 

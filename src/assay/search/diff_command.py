@@ -32,9 +32,7 @@ _STORED = "run:"
 )
 @options.in_measures("--depth N", least=1, shown=100, help="Ranks of each list to compare.")
 @options.in_measures("--p P", type=float, shown=0.9, help="Persistence of RBO.")
-@options.in_input(
-    "-r", "--qrels QRELS", help="Judgments, to tell whether the change helped.", reads=True
-)
+@options.in_input("-r", "--qrels QRELS", help="Judgments, to compare both runs.", reads=True)
 @options.measures_option("Measure to score with -r. [nDCG@10] May be repeated.")
 @options.in_input("--queries FILE", help="Ids and texts of the queries.", reads=True)
 @options.slices_option
@@ -87,7 +85,7 @@ def command(
     settings |= {"names": unique_names(runs), "measures": measures or ("nDCG@10",)}
     result = diffs.diff(*lists, **settings)
     stored = [
-        f"{run} is stored to rank {max(map(len, each.values()))}: what is below is not compared"
+        f"{run} is stored to rank {max(map(len, each.values()))}: lower ranks are not compared"
         for run, each in zip(runs, lists, strict=True)
         if isinstance(each, dict)
     ]
@@ -109,7 +107,7 @@ def _read_stored(run: str) -> Any:
             for query, each in results.items()
         }
     if not lists:
-        raise click.UsageError(f"{run} holds no documents, as runs of bench do. Name its file.")
+        raise click.UsageError(f"{run} holds no documents. Pass its run file.")
     return lists
 
 

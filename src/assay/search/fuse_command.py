@@ -26,7 +26,7 @@ _model_option = partial(option, section="Models", show_default=True)
 
 @click.command("fuse", cls=Command)
 @argument("runs", metavar="RUN...", nargs=-1, required=True, reads=True)
-@options.write_option("The run to write.", "target", required=True)
+@options.write_option("Run file to write.", "target", required=True)
 @_model_option(
     "--method",
     type=click.Choice(["rrf", "combsum", "combmnz"]),

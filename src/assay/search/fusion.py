@@ -173,7 +173,7 @@ def _check(rankings: Any, method: str, normalize: str | None) -> list[Ranking]:
     if not isinstance(rankings, Sequence):
         raise UsageError(f"fuse takes a list of runs, found {type(rankings).__name__}.")
     if not rankings:
-        raise UsageError("There is nothing to fuse: give at least one ranking.")
+        raise UsageError("Nothing to fuse. Pass at least one ranking.")
     checks.check_choice(method, tuple(METHODS), "method")
     if normalize is not None:
         checks.check_choice(normalize, tuple(NORMALIZATIONS), "normalize")
@@ -201,8 +201,7 @@ def _weights(weights: Sequence[float] | None, n_lists: int) -> list[float]:
     for place, value in enumerate(values):
         if not checks.is_real(value) or not math.isfinite(value) or value <= 0:
             raise ValueRangeError(
-                f"Weight {place} is {value!r}; a weight is a number above 0. Leave a list out to "
-                "give it none."
+                f"Weight {place} is {value!r}. Pass a number above 0, or omit the list."
             )
     return [float(value) for value in values]
 
@@ -232,9 +231,8 @@ def _refuse_negative(ranking: Ranking) -> None:
         at = int(np.argmin(ranking.scores))
         query = ranking.query_ids[int(rows_of(ranking.offsets)[at])]
         raise ValueRangeError(
-            f"Query {query!r} has the score {ranking.scores[at]:g}. Without normalisation a "
-            "document that a list does not hold counts 0, above any negative score. Use "
-            "normalize='minmax' or 'zscore'."
+            f"Query {query!r} has the score {ranking.scores[at]:g}, below the 0 of documents "
+            "missing from a list. Pass normalize='minmax' or 'zscore'."
         )
 
 
@@ -289,7 +287,7 @@ def _as_ranking(
     name: str,
 ) -> Ranking:
     if not np.isfinite(scores).all():
-        raise ValueRangeError("A fused score is too large for float64. Scale scores or weights.")
+        raise ValueRangeError("A fused score exceeds float64. Scale scores or weights.")
     tiebreak = _tiebreak(lists)
     if tiebreak != "index":
         lines: dict[str, Any] = {
@@ -448,7 +446,7 @@ def _grid(n_lists: int) -> list[tuple[float, ...]]:
     [(0.5, 0.5), (0.45, 0.55), (0.55, 0.45)]
     """
     if not 2 <= n_lists <= _MOST_LISTS:
-        raise UsageError(f"Weights are tuned for 2 to {_MOST_LISTS} lists, found {n_lists}.")
+        raise UsageError(f"Tuning takes 2 to {_MOST_LISTS} lists, found {n_lists}. Change them.")
     steps = _STEPS_OF_TWO if n_lists == 2 else _STEPS
     rows = []
     for cuts in combinations(range(1, steps), n_lists - 1):
@@ -467,8 +465,8 @@ def _units(query_ids: Ids, clusters: Mapping[Any, Any] | None) -> Ints:
     absent = [query for query in query_ids if query not in clusters]
     if absent:
         raise MismatchError(
-            f"clusters has no group for the queries {checks.name_few(absent)}."
-            f"{describe_near(absent, clusters)}"
+            "clusters lacks the queries "
+            f"{checks.name_few(absent)}.{describe_near(absent, clusters)}"
         )
     return np.unique([str(clusters[key]) for key in query_ids], return_inverse=True)[1]
 
@@ -479,8 +477,8 @@ def _deal(unit: Ints, folds: int, seed: int, what: str) -> Ints:
     number = checks.check_cutoff(folds, "folds")
     if not 2 <= number <= n_units:
         raise UsageError(
-            f"Weights are tuned by 2 folds or more, and no more than there are {what} with "
-            f"judgments: found {number} folds of {n_units} {what}."
+            f"Tuning needs 2 to {n_units} folds ({what} with judgments); found {number}. "
+            "Change folds."
         )
     fold = np.empty(n_units, np.int64)
     fold[np.random.default_rng(check_seed(seed)).permutation(n_units)] = np.arange(n_units) % number

@@ -37,7 +37,7 @@ TIES: Final = ("order", "expected", "best", "worst")
 
 
 def overlap(a: Ranking, b: Ranking, *, k: int, ties: str = "order") -> Floats:
-    """Overlap@k: the share of the first k documents that two rankings have in common.
+    """Return Overlap@k: the share of the first k documents in both rankings.
 
     |A_k ∩ B_k| / k, per query. In expectation a document counts the product of its chances to be
     among the first k of a and of b. Rankings shorter than k still divide by k.
@@ -52,7 +52,7 @@ def overlap(a: Ranking, b: Ranking, *, k: int, ties: str = "order") -> Floats:
 
 
 def rbo(a: Ranking, b: Ranking, *, p: float = 0.9, ties: str = "expected") -> Floats:
-    """RBO(p): rank-biased overlap, extrapolated; the first ranks weigh most.
+    """Return RBO(p): extrapolated rank-biased overlap; first ranks weigh most.
 
     (1 − p)/p · Σ_d p^d · X_d / d + p^D · X_D / D over the depths d = 1 … D, where X_d is how many
     documents the first d ranks have in common and D the length of the shorter row. `ties` is
@@ -65,12 +65,12 @@ def rbo(a: Ranking, b: Ranking, *, p: float = 0.9, ties: str = "expected") -> Fl
     """
     weight = check_persistence(p)
     if checks.check_choice(ties, TIES, "ties") not in ("order", "expected"):
-        raise UsageError(f"RBO takes ties 'order' or 'expected', found {ties!r}.")
+        raise UsageError(f"RBO has no ties {ties!r}. Pass 'order' or 'expected'.")
     return _by_row(a, b, [lambda pairs: _rbo(pairs, weight, ties)], ties, 0)[0]
 
 
 def kendall(a: Ranking, b: Ranking) -> Floats:
-    """Kendall's τ-b: concordant less discordant pairs of documents, corrected for ties.
+    """Return Kendall's τ-b: concordant less discordant pairs, corrected for ties.
 
     (P − Q) / √((n₀ − n₁)(n₀ − n₂)), where n₀ counts all pairs, n₁ and n₂ those that tie in a and
     in b. Undefined where a ranking ties everything.
@@ -83,7 +83,7 @@ def kendall(a: Ranking, b: Ranking) -> Floats:
 
 
 def spearman(a: Ranking, b: Ranking) -> Floats:
-    """Spearman's ρ: the correlation of ranks, tied documents at the mean of their ranks.
+    """Return Spearman's ρ: the correlation of ranks, ties at their mean rank.
 
     >>> a, b = Ranking.from_scores([[4, 3, 2, 1]]), Ranking.from_scores([[4, 2, 3, 1]])
     >>> spearman(a, b).tolist()
@@ -115,7 +115,7 @@ class RankingSimilarity:
 def ranking_similarity(
     a: Ranking, b: Ranking, *, k: Iterable[int], p: float = 0.9
 ) -> RankingSimilarity:
-    """Overlap at several cuts under every rule for ties, and RBO, by one join of the rankings."""
+    """Return Overlap at several cuts under every tie rule, and RBO, by one join."""
     cuts = [(checks.check_cutoff(values_of_pair), ties) for values_of_pair in k for ties in TIES]
     weight = check_persistence(p)
     values = [_overlap_of(cut, ties) for cut, ties in cuts]
@@ -129,7 +129,7 @@ def ranking_similarity(
 
 
 def correlations(a: Ranking, b: Ranking) -> tuple[Floats, Floats]:
-    """Kendall's τ-b and Spearman's ρ, by one join of the rankings."""
+    """Return Kendall's τ-b and Spearman's ρ, by one join of the rankings."""
     tau, rho = _by_row(a, b, [_kendall, _spearman], "expected")
     return tau, rho
 
@@ -169,9 +169,8 @@ def _refuse_split_ties(which: str, ranking: Ranking) -> None:
     if ranking.tie_split is not None and ranking.tie_split.any():
         row = int(np.argmax(ranking.tie_split))
         raise UsageError(
-            f"The {which} ranking is cut through tied documents, e.g. for query "
-            f"{ranking.query_ids[row]!r}, so the ties cannot be resolved. "
-            "Keep them (keep_ties=True), or use ties='order'."
+            f"The {which} ranking cuts through tied documents, e.g. for query "
+            f"{ranking.query_ids[row]!r}. Pass keep_ties=True, or ties='order'."
         )
 
 
@@ -189,7 +188,7 @@ def _expected(pairs: RankPairs, k: int | None) -> Floats:
 
 
 def _best(pairs: RankPairs, k: int | None) -> Floats:
-    """Places that a tie leaves open go first to documents that the other ranking is sure of."""
+    """Fill places left open by ties with the other ranking's sure documents first."""
     cut = pairs.tops.cut(k)
     for_a = np.minimum(cut.only_a_open, cut.places_a)
     for_b = np.minimum(cut.only_b_open, cut.places_b)
@@ -375,7 +374,7 @@ class RankPairs:
 
     @cached_property
     def lengths(self) -> Ints:
-        """How many documents each row holds."""
+        """Number of documents per row."""
         return np.diff(self.offsets)
 
     @cached_property
@@ -394,7 +393,7 @@ class RankPairs:
         return _Tops(self)
 
     def sums(self, values: NDArray[Any]) -> Ints:
-        """Exact sums of whole numbers over each row."""
+        """Return exact sums of whole numbers over each row."""
         running = np.add.reduceat(np.append(values, 0), self.offsets[:-1], dtype=np.int64)
         return running * (self.lengths > 0)
 
@@ -409,8 +408,8 @@ def pair_up(a: Ranking, b: Ranking, top: int | None = None) -> Iterator[RankPair
         absent = [a.query_ids[i] for i in np.flatnonzero(rows_of_b < 0).tolist()]
         lacks = f"; the second lacks {checks.name_few(absent)}" if absent else ""
         raise MismatchError(
-            f"The two rankings are of {len(a)} and {len(b)} queries{lacks}. "
-            "Rank the same queries in both."
+            f"The rankings have {len(a)} and {len(b)} queries{lacks}. Rank the same queries "
+            "in both."
         )
     doc_of_b, n_docs = np.arange(len(b.doc_ids)), len(a.doc_ids)
     if a.doc_ids != b.doc_ids:  # documents that a does not know come after its own

@@ -1,4 +1,4 @@
-"""Declare what the search room offers to the rest of the house."""
+"""Declare the search plugin."""
 
 from assay.plugins import CommandEntry, Plugin
 

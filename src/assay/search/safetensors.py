@@ -47,8 +47,8 @@ def _header(name: str) -> tuple[dict[str, Any], int]:
         room = os.fstat(file.fileno()).st_size - 8
         if not 2 <= length <= min(room, _LONGEST_HEADER):
             raise FormatError(
-                f"{name} is not a valid .safetensors file: its header would take {length} bytes of "
-                f"{max(room, 0)}. Fetch or write it again."
+                f"{name} is not a valid .safetensors file: the header needs {length} of "
+                f"{max(room, 0)} bytes. Fetch it again."
             )
         raw = file.read(length)
     try:

@@ -29,7 +29,7 @@ FEWEST_WORDS: Final = 3
 
 
 def _collect() -> list[tuple[str, str, str]]:
-    """Names, summary lines and bodies of docstrings that have both, each name once."""
+    """Yield names, summary lines and bodies of docstrings, each name once."""
     docstrings: dict[str, tuple[str, str, str]] = {}
     modules = list(_modules(sys.stdlib_module_names - _LEFT_ALONE))
     for module in modules:  # after all imports: `curses.has_key` the module hides the function
@@ -41,7 +41,7 @@ def _collect() -> list[tuple[str, str, str]]:
 
 
 def _modules(names: Iterable[str]) -> Iterator[ModuleType]:
-    """Public modules, and those inside public packages."""
+    """Yield public modules, and those inside public packages."""
     for name in sorted(names):
         module = None if name.rpartition(".")[2].startswith("_") else _import(name)
         if module is None:

@@ -61,8 +61,8 @@ def json_values(value: Any, where: str) -> Any:
         items = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
         return [json_values(each, f"{where}[{i}]") for i, each in enumerate(items)]
     raise UsageError(
-        f"{where} holds a {type(value).__name__}, which cannot be stored. "
-        "Use strings, numbers, lists and dictionaries."
+        f"{where} holds a {type(value).__name__}, which cannot be stored. Use strings, "
+        "numbers, lists and dictionaries."
     )
 
 
@@ -71,14 +71,14 @@ def json_text(value: Any, where: str) -> str:
     try:
         return json.dumps(json_values(value, where), allow_nan=False)
     except RecursionError:
-        raise UsageError(f"{where} is nested too deeply to be stored.") from None
+        raise UsageError(f"{where} is nested too deeply. Flatten it.") from None
 
 
 def read_json(text: str, kind: type) -> Any:
     """Read plain data; a number beyond all bounds is a text, as where settings are stored."""
     data = json.loads(text, parse_float=_finite_or_text, parse_constant=str)
     if not isinstance(data, kind):
-        raise ValueError(f"where a {kind.__name__} should be, there is {data!r:.60}")
+        raise ValueError(f"expected {kind.__name__}, found {data!r:.60}")
     return data
 
 
@@ -125,7 +125,7 @@ def _parse(time: str | date) -> tuple[datetime, bool]:
         moment = datetime.fromisoformat(time) if isinstance(time, str) else time
         zoned = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, TypeError, AttributeError, OverflowError):
-        raise UsageError(f"A date looks like 2026-11-16, found {time!r}.") from None
+        raise UsageError(f"Cannot read the date {time!r}. Write it as 2026-11-16.") from None
     return zoned, isinstance(time, str) and len(time) <= len("2026-11-16")
 
 
@@ -134,7 +134,7 @@ def _parse(time: str | date) -> tuple[datetime, bool]:
 
 @dataclass(frozen=True)
 class Kind:
-    """One way to store a field of a run, in a cell of the database and in a file of runs.
+    """Storage format of a run's field, in the database and in files.
 
     `cell` is the type of the cell; `write` makes the cell of the field (and its name), `read` the
     field of the cell. `check` takes what a file has, the place for messages and the field's name,
@@ -149,7 +149,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class RunColumn:
-    """A column of a run, and where else its value is found.
+    """A column of a run, with its source and export.
 
     A `recorded` one comes from the field of RunRecord with the same name, an `exported` one is in
     files of runs. A `sealed` one never changes once the run is finished; its digest covers it.
@@ -350,7 +350,7 @@ def unpack_scores(blobs: Iterable[Blob], conventions: str, *, search: str = "") 
         by_kind.setdefault(blob.kind, []).append(blob)
     values = by_kind["values"]
     if not values or not {"ids", "extra", "missing"} <= by_kind.keys():
-        raise StorageError("The per-query values of this run are not in the store.")
+        raise StorageError("The store lacks the per-query values of this run. Save it again.")
     try:
         settings = [text for blob in by_kind["settings"][:1] for text in unpack_texts(blob)]
         if len(settings) % 2:
@@ -373,9 +373,7 @@ def unpack_scores(blobs: Iterable[Blob], conventions: str, *, search: str = "") 
         columns = [scores.missing, *scores.groups.values(), *scores.values, *scores.tied]
         whole = len(scores.tied) == len(values)
         if not whole or any(len(column) != scores.n_queries for column in columns):
-            raise StorageError(
-                "The stored arrays of this run have different lengths: it is damaged."
-            )
+            raise StorageError("The stored arrays of this run differ in length. Restore a backup.")
     except (ValueError, TypeError, KeyError, OverflowError) as error:
         if isinstance(error, AssayError):
             raise

@@ -52,7 +52,7 @@ _run_argument = argument("run", offers=_OFFER)
 _some_runs = argument("runs", nargs=-1, metavar="[RUN...]", offers=_OFFER)
 _filter_options = options.add_options(
     options.filter_options,
-    options.in_store("--status", choices=_STATUSES, help="Only in this state."),
+    options.in_store("--status", choices=_STATUSES, help="Run status."),
 )
 
 
@@ -70,8 +70,8 @@ def command() -> None:
 
 @command.command("list")
 @_filter_options
-@options.measures_option("Show these measures; only runs that have the first.")
-@options.in_store("-n", "--limit N", least=1, help="The newest N.")
+@options.measures_option("Measures to show; only runs with the first.")
+@options.in_store("-n", "--limit N", least=1, help="Maximum number of runs, newest first.")
 @options.store_option
 @options.result_options("text", "markdown", "csv", "tsv", "json", brief=False)
 def list_(
@@ -124,8 +124,8 @@ class _RunTable(output.TableResult):
 
 @command.command("show")
 @_run_argument
-@options.in_result("-q", "--per-query", is_flag=True, help="A row for each query.")
-@options.in_measures("--query ID", help="Show one query: values, text and results.")
+@options.in_result("-q", "--per-query", is_flag=True, help="One row per query.")
+@options.in_measures("--query ID", help="Query to show: values, text and results.")
 @options.store_option
 @options.result_options("text", "markdown", "json", brief=False)
 def show(
@@ -173,20 +173,18 @@ class _StoredRun:
 
 @command.command("compare")
 @argument("runs", nargs=-1, required=True, metavar="RUN RUN...", offers=_OFFER)
-@options.measures_option("Measure that all runs have. [all] May be repeated.")
-@options.in_statistics("-b", "--baseline RUN", help="Compare with this run only.", reads=True)
+@options.measures_option("Measure of all runs. [all] May be repeated.")
+@options.in_statistics("-b", "--baseline RUN", help="Baseline run.", reads=True)
 @options.test_option
 @options.correction_option
 @options.level_option
 @options.resamples_option
 @options.seed_option
 @options.in_statistics(
-    "--by COLUMN", help="Stored column of query clusters. [that of the runs]", reads=True
+    "--by COLUMN", help="Stored column of query clusters. [as saved]", reads=True
 )
-@options.in_statistics(
-    "--slices COLUMN", help="Stored column of slices to compare within.", reads=True
-)
-@options.in_search("--force", is_flag=True, help="Compare runs of different data or measures.")
+@options.in_statistics("--slices COLUMN", help="Stored column of slices.", reads=True)
+@options.in_search("--force", is_flag=True, help="Allow runs of different data or measures.")
 @options.store_option
 @options.result_options("text", "markdown", "latex", "json")
 def compare(
@@ -302,7 +300,7 @@ def delete(*, runs: tuple[str, ...], yes: bool, store: str | None) -> None:
 @_some_runs
 @_filter_options
 @options.store_option
-@options.write_option("File to write: .json (whole run), .csv or .parquet (values).", required=True)
+@options.write_option("Output file: .json (whole run), .csv or .parquet (values).", required=True)
 @options.in_result(
     "--format",
     "named",
@@ -326,7 +324,7 @@ def export(
             filters["id"] = [opened.run(run).id for run in runs]
         if not opened.summaries(limit=1, **filters):  # an old file would be lost for nothing
             raise click.UsageError(
-                f"No matching runs in {opened.database.location}: nothing is written."
+                f"No matching runs in {opened.database.location}. Change the filters."
             )
         if named is not None:
             stored_runs = opened.runs(**filters)
@@ -381,7 +379,7 @@ def check(*, runs: tuple[str, ...], store: str | None, layout: str, file: str | 
 
 @command.command("rerun")
 @_run_argument
-@option("--yes", is_flag=True, help="Rerun without asking, even if imported or writing files.")
+@option("--yes", is_flag=True, help="Rerun without asking, even imported or file-writing commands.")
 @options.consent_options("the stored command")
 @options.store_option
 def rerun(*, run: str, yes: bool, consent: Consent, store: str | None) -> int:
@@ -405,7 +403,7 @@ def _repeat(store: Store, run: Run, consent: Consent, *, trusted: bool) -> int:
     Gives 0 if every value has the same bits, else 1.
     """
     if not run.command:
-        raise UsageError(f"Run {run.id} was not saved by a command: there is nothing to repeat.")
+        raise UsageError(f"Run {run.id} was not saved by a command. Choose another.")
     location = store.database.location
     address = (
         os.path.abspath(str(location.file))
@@ -413,7 +411,7 @@ def _repeat(store: Store, run: Run, consent: Consent, *, trusted: bool) -> int:
         else location.url.render_as_string(hide_password=False)
     )
     if run.folder and not os.path.isdir(run.folder):
-        raise StorageError(f"The folder of the run, {run.folder}, is not there any more.")
+        raise StorageError(f"The run's folder {run.folder} is missing. Restore it.")
     with contextlib.chdir(run.folder or "."):
         _refuse_untrusted(run, consent, trusted)
         files = [file for file in run.data if os.path.isfile(split_array(file)[0])]
@@ -446,14 +444,14 @@ def _refuse_untrusted(run: Run, consent: Consent, trusted: bool) -> None:
     words = shlex.join(("assay", *run.command))
     if run.origin and not trusted:
         raise UsageError(
-            f"Run {run.id} was imported from {run.origin}. Its command reads and may write files: "
-            f"{words}. Repeat it with --yes if you trust it."
+            f"Run {run.id} was imported from {run.origin}. Its command may write files: "
+            f"{words}. Pass --yes to trust it."
         )
     written = stored.writes()
     if written and not trusted:
         raise UsageError(
-            f"The command of run {run.id} writes {', '.join(written)}: {words}. Repeat it with "
-            "--yes if these may be replaced."
+            f"The command of run {run.id} writes {', '.join(written)}: {words}. Pass --yes to "
+            "replace them."
         )
     stored.check(consent, f"The command of run {run.id}")
     output.log(f"repeating: {words}")
@@ -462,15 +460,15 @@ def _refuse_untrusted(run: Run, consent: Consent, trusted: bool) -> None:
 def _compare_values(old: Run, new: Run) -> bool:
     if not (old.conventions or new.conventions):  # numbers without values of queries
         same = old.aggregates == new.aggregates
-        relation = "has the same numbers as" if same else "has other numbers than"
+        relation = "has the same numbers as" if same else "differs in numbers from"
         output.log(f"{new.name}: run {new.id} {relation} run {old.id}")
         return same
     left, right = old.scores(), new.scores()
     same = False
     if left.measures != right.measures or left.query_ids != right.query_ids:
-        words = f"has other measures or queries than {old.id}"
+        words = f"differs in measures or queries from run {old.id}"
     elif left.values.tobytes() == right.values.tobytes():
-        same, words = True, f"has the same values as run {old.id}, bit by bit"
+        same, words = True, f"equals run {old.id} bit by bit"
     else:
         import numpy as np
 

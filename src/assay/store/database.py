@@ -1,4 +1,4 @@
-"""Where a store is; how it is opened, created or upgraded; its transactions and errors.
+"""Locate, open, create and upgrade stores; their transactions and errors.
 
 A store is a file of SQLite, or a database of PostgreSQL.
 """
@@ -71,7 +71,7 @@ def locate(place: str | os.PathLike[str] | None = None) -> Location:
     """
     address = place if place is not None else os.environ.get(VARIABLE) or DEFAULT
     if not isinstance(address, str | os.PathLike):
-        raise UsageError(f"A store is a file or a URL, found {type(address).__name__}.")
+        raise UsageError(f"A store must be a file or a URL. Found {type(address).__name__}.")
     text = os.fspath(address)
     if not isinstance(text, str) or not text or "\0" in text:
         raise UsageError(f"A store is a file or a URL, found {text!r}.")
@@ -96,13 +96,13 @@ def _locate_url(text: str) -> Location:
 
 
 _ADVICE: Final = {
-    "malformed": "it is damaged. Restore a backup; 'sqlite3 FILE .recover' may save some of it",
+    "malformed": "it is damaged. Restore a backup, or try 'sqlite3 FILE .recover'",
     "not a database": "it is not an SQLite database. Name another file",
-    "locked": "another process has been writing to it for too long. Try again",
+    "locked": "another process is writing to it. Try again",
     "readonly": "it cannot be written. Check the permissions of the file and its folder",
     "unable to open": "it cannot be opened. Check that the folder exists and its permissions",
-    "full": "the disk is full. Nothing that was stored before is lost",
-    "disk I/O": "the disk cannot be read or written. Check that it is not full, and its health",
+    "full": "the disk is full. Free space; stored runs are intact",
+    "disk I/O": "the disk cannot be read or written. Check space and health",
 }
 
 
@@ -176,7 +176,7 @@ def _open_file(location: Location, file: Path, *, create: bool, read_only: bool)
     )
     reason = _read_only_reason(location, version, create=create, read_only=read_only or locked)
     if locked and not read_only:
-        reason += " To save runs, the file and its folder must be writable."
+        reason += " Make the file and its folder writable to save runs."
     if version is None:
         with suppress(OSError):  # opening the file says what is wrong
             file.absolute().parent.mkdir(parents=True, exist_ok=True)
@@ -227,27 +227,26 @@ def _read_only_reason(
     """Return why the store must not be written; empty where it may."""
     if version is None and (read_only or not create):
         raise StorageError(
-            f"There is no store at {location}. Saving a run creates one: add --save (and "
-            f"--store {location}) to a command, as in assay eval run.txt -r qrels.txt --save."
+            f"There is no store at {location}. Create one with --save (and --store {location}), as "
+            "in assay eval run.txt -r qrels.txt --save."
         )
     if version is not None and version < FIRST_VERSION:
         raise StorageError(
-            f"The store {location} has the old schema {version}, from before the first release. "
-            "Export its runs with that version (assay runs export -o runs.json), then import them "
-            "into a new store."
+            f"The store {location} has the old schema {version}. Export its runs with that "
+            "version (assay runs export -o runs.json), then import them into a new store."
         )
     if version is not None and version not in known_versions():
         return (
             f"The store {location} was written by a newer version of Assay (schema {version}, "
-            f"this one has {newest_version()}): it is open for reading only, and nothing was "
-            "changed. Upgrade Assay to write to it."
+            f"this one has {newest_version()}) and opened read-only. Upgrade Assay to write "
+            "to it."
         )
     if read_only and version != newest_version():
         raise StorageError(
-            f"The store {location} has the old schema {version}, and it was to be opened without "
-            "changing it. Open it once for writing ('assay runs list' does) to upgrade it."
+            f"The store {location} has the old schema {version}. Upgrade it by opening it for "
+            "writing ('assay runs list')."
         )
-    return f"The store {location} is open for reading only." if read_only else ""
+    return f"The store {location} is open read-only. Open it for writing." if read_only else ""
 
 
 def _upgrade_in_place(connection: Connection, location: Location) -> None:
@@ -272,7 +271,7 @@ WRITES: Final = "assay_writes"
 def version_in(file: Path) -> str | None:
     """Return the schema of a file; None where it is absent or empty."""
     if file.exists() and not file.is_file():
-        raise StorageError(f"{file} is not a file. Name a file for the store.")
+        raise StorageError(f"{file} is not a file. Name another.")
     if not file.exists() or not file.stat().st_size:
         return None
     _refuse_truncated(file)
@@ -282,8 +281,7 @@ def version_in(file: Path) -> str | None:
             return None
         if not {VERSION.name, "runs"} <= tables:
             raise StorageError(
-                f"{file} is a database of another program: it has no table of runs. "
-                "Name another file for the store."
+                f"{file} has no table of runs: another program's database. Name another file."
             )
         row = connection.execute(f"SELECT version_num FROM {VERSION.name}").fetchone()
         if row is None:
@@ -301,14 +299,14 @@ def _refuse_truncated(file: Path) -> None:
     with open(file, "rb") as stream:
         head = stream.read(100)
     if len(head) < 100 or not head.startswith(b"SQLite format 3\0"):
-        raise StorageError(f"{file} is not an SQLite database. Name another file for the store.")
+        raise StorageError(f"{file} is not an SQLite database. Name another file.")
     page = struct.unpack(">H", head[16:18])[0]
     changes, pages, valid = (struct.unpack(">I", head[i : i + 4])[0] for i in (24, 28, 92))
     expected = (65536 if page == 1 else page) * pages
     # Checked again: another process may have begun to write since.
     if changes == valid and file.stat().st_size < expected and not _has_log(file):
         raise StorageError(
-            f"{file} is truncated: {file.stat().st_size:,} of {expected:,} bytes are there. "
+            f"{file} is truncated: {file.stat().st_size:,} of {expected:,} bytes left. "
             "Restore a backup."
         )
 
@@ -319,7 +317,7 @@ def _has_log(file: Path) -> bool:
 
 
 def is_sealed(file: Path) -> bool:
-    """Return whether the file's folder is read-only and without a log.
+    """Return whether the file's folder is read-only without a log.
 
     SQLite keeps notes for readers beside the file, too; without them it reads such a file only if
     it is told that the file will not change meanwhile.
@@ -413,7 +411,7 @@ def _keep_log(connection: sqlite3.Connection) -> None:
 
 
 def back_up(file: Path, version: str) -> Path:
-    """Copy the store to a free name beside it, whole or not at all.
+    """Copy the store to a free name beside it atomically.
 
     Where the last upgrade failed, its copy is there and equal, and stays the only one.
     """

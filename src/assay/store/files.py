@@ -61,7 +61,7 @@ def format_of(file: str | os.PathLike[str]) -> str:
     """Return json, csv or parquet, by the ending of the file."""
     ending = Path(file).suffix.lower()
     if ending not in FORMATS:
-        raise UsageError(f"{os.fspath(file)}: a file of runs ends in {', '.join(FORMATS)}.")
+        raise UsageError(f"{os.fspath(file)}: unknown ending. Use {', '.join(FORMATS)}.")
     return FORMATS[ending]
 
 
@@ -89,7 +89,7 @@ def write_records(records: Iterable[RunRecord], file: str | os.PathLike[str]) ->
 
 
 def _record_data(record: RunRecord) -> dict[str, Any]:
-    """Return a record as the finished run that a store would make of it now."""
+    """Return a record as a finished run of a store."""
     values = start_values(record)
     values |= {"status": "finished", "message": "", "finished": values["created"]}
     values |= {"seconds": record.seconds, "tags": record.tags}
@@ -160,7 +160,7 @@ def _rows(runs: Iterable[Run], columns: Sequence[str]) -> Iterator[list[Any]]:
 
 
 def table_digest(texts: Mapping[str, str], scores: Scores) -> str:
-    """Return the digest of a run's rows, in whatever order they are."""
+    """Return the order-independent digest of a run's rows."""
     merged = Scores.merge(scores) if scores.n_queries else scores
     digest = hashlib.sha256(json.dumps(dict(texts), sort_keys=True).encode())
     _add_texts(digest, map(str, merged.query_ids.to_list()))
@@ -248,7 +248,9 @@ def read_parquet_rows(name: str) -> Iterator[dict[str, Any]]:
     table = read_columns(name, check)
     for field in table.schema:
         if field.type.num_fields:  # a struct, a list or a map
-            raise FormatError(f"{name}: column {field.name!r} holds {field.type}, not one value.")
+            raise FormatError(
+                f"{name}: column {field.name!r} holds {field.type}, not one value. Export it again."
+            )
     for batch in table.to_batches():
         yield from batch.to_pylist()
 
@@ -256,9 +258,11 @@ def read_parquet_rows(name: str) -> Iterator[dict[str, Any]]:
 def _check_header(header: list[str], name: str) -> None:
     absent = [column for column in FRONT if column not in header]
     if absent:
-        raise FormatError(f"{name} holds no runs: it has no column {', '.join(absent)}.")
+        raise FormatError(
+            f"{name} holds no runs: column {', '.join(absent)} is missing. Export it again."
+        )
     if len(set(header)) < len(header):
-        raise FormatError(f"{name}: a column occurs twice. Keep one of them.")
+        raise FormatError(f"{name}: a column occurs twice. Keep one.")
 
 
 def pivot_rows(rows: list[Mapping[str, Any]], where: str) -> dict[str, Any]:
@@ -268,7 +272,7 @@ def pivot_rows(rows: list[Mapping[str, Any]], where: str) -> dict[str, Any]:
     if len({(row["measure"], row["query"]) for row in rows}) != len(rows) or len(rows) != len(
         measures
     ) * len(places):
-        raise FormatError(f"{where}: every measure needs one value for each query.")
+        raise FormatError(f"{where}: measures differ in length. Give one value per query.")
     values: dict[str, list[Any]] = {name: [None] * len(places) for name in measures}
     tied: dict[str, list[int]] = {name: [] for name in measures}
     for row in rows:
@@ -296,7 +300,7 @@ def pivot_rows(rows: list[Mapping[str, Any]], where: str) -> dict[str, Any]:
 
 def _flag(cell: Any, where: str) -> bool:
     if cell not in (True, False, "0", "1"):
-        raise FormatError(f"{where}: tied and missing are 0 or 1, found {cell!r:.60}.")
+        raise FormatError(f"{where}: tied or missing is not 0 or 1: {cell!r:.60}.")
     return cell in (True, "1")
 
 
@@ -326,7 +330,7 @@ def read_runs(file: str | os.PathLike[str]) -> list[ImportedRun]:
     if layout == "json":
         data = parse_json(read_text(file), name)
         if not isinstance(data, dict) or data.get("layout") != LAYOUT:
-            raise FormatError(f"{name} holds no runs: its layout is not {LAYOUT!r}.")
+            raise FormatError(f"{name} holds no runs (layout {LAYOUT!r}). Export it again.")
         runs = data.get("runs")
         by_run = dict(enumerate(runs if isinstance(runs, list) else [None]))
     else:
@@ -341,7 +345,7 @@ def read_runs(file: str | os.PathLike[str]) -> list[ImportedRun]:
         except FormatError:
             raise
         except _FAULTS as error:  # whatever a wrong file leads to
-            why = f"it has no {error}" if isinstance(error, KeyError) else error
+            why = f"{error} is missing" if isinstance(error, KeyError) else error
             raise FormatError(f"Cannot read {where}: {why}. Export it again.") from None
     return imported
 
@@ -357,7 +361,9 @@ def _import_run(run: Any, where: str, origin: str) -> ImportedRun:
     if run["scores"] is not None:
         scores = scores_from_data(run["scores"], values["conventions"], where)
         for line in find_contradictions(aggregates, scores):
-            raise FormatError(f"{where}: {line}. The file was changed after it was exported.")
+            raise FormatError(
+                f"{where}: {line}. The file was changed after export. Export it again."
+            )
     record = RunRecord(
         values["name"],
         details=run["details"],
@@ -393,7 +399,7 @@ def _check_numbers(run: Mapping[str, Any], where: str) -> None:
             for number in _numbers(value)
         )
         if not all(fit):
-            raise FormatError(f"{where}, {key}: a number is infinite or too large to be stored.")
+            raise FormatError(f"{where}, {key}: a number is infinite or too large. Correct it.")
 
 
 def _numbers(data: Any) -> Iterator[float]:
@@ -414,8 +420,8 @@ def _check_digest(data: Mapping[str, Any], compute: Callable[[], str], where: st
         return UNSIGNED
     if digest != compute():
         raise FormatError(
-            f"{where} does not match its digest: the file was changed after it was exported. "
-            "Export the run again; without its digest a run is imported, and marked as unsigned."
+            f"{where} does not match its digest: the file was changed. Export the run again, "
+            "or remove the digest to import it unsigned."
         )
     return since if since in _SINCE else UNSIGNED
 
@@ -434,7 +440,7 @@ def _results(pairs: list[Any], where: str) -> dict[str, QueryResults]:
         require_text(query, f"{where}, shown"): results_from_data(data) for query, data in pairs
     }
     if len(results) < len(pairs):
-        raise FormatError(f"{where}: a query has results twice. Keep one of them.")
+        raise FormatError(f"{where}: a query has results twice. Keep one.")
     return results
 
 
@@ -442,9 +448,9 @@ def _check_state(values: dict[str, Any], where: str) -> None:
     """Check status and uid; a run that was running when it was exported has failed."""
     status, uid = values["status"], values["uid"]
     if status not in ("running", "finished", "failed"):
-        raise FormatError(f"{where}, status is {status!r:.60}: running, finished or failed.")
+        raise FormatError(f"{where}, status is {status!r:.60}. Use running, finished or failed.")
     if len(uid) != 32 or not set(uid) <= set("0123456789abcdef"):
-        raise FormatError(f"{where}, uid is {uid!r:.60}, not 32 hexadecimal digits.")
+        raise FormatError(f"{where}, uid is {uid!r:.60}, not 32 hex digits. Export it again.")
     if status == "running":
         values |= {"status": "failed", "message": "it was running when it was exported"}
 

@@ -1,4 +1,4 @@
-"""The door to a store: light to import, so that only a store that is used costs time."""
+"""Open stores lazily, so that importing costs little."""
 
 from __future__ import annotations
 

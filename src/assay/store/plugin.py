@@ -1,4 +1,4 @@
-"""Declare what the store room offers to the rest of the house."""
+"""Declare the store plugin."""
 
 from assay.plugins import CommandEntry, Plugin
 

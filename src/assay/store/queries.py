@@ -63,7 +63,7 @@ def conditions(filters: Mapping[str, Any]) -> ColumnElement[bool]:
     """Return the condition for runs that pass all filters but None."""
     for name in filters:
         if name not in _FILTERS:
-            raise UsageError(f"Runs cannot be filtered by {name!r}; by {', '.join(_FILTERS)}.")
+            raise UsageError(f"Unknown filter {name!r}. Use {', '.join(_FILTERS)}.")
     active = {name: value for name, value in filters.items() if value is not None}
     return and_(true(), *(_FILTERS[name](value) for name, value in active.items()))
 
@@ -98,14 +98,14 @@ def find_run(connection: Connection, key: int | str) -> Run:
     if len(runs) == 1:
         return runs[0]
     if runs:
-        raise UsageError(f"Several runs have a uid that begins with {key!r}. Give more of it.")
+        raise UsageError(f"Several runs have a uid that begins with {key!r}. Pass more letters.")
     last = connection.execute(select(RUNS.c.id).order_by(RUNS.c.id.desc()).limit(1)).scalar()
     have = "the store is empty" if last is None else f"the last one is {last}"
     raise UsageError(f"Unknown run {key!r}; {have}. 'assay runs list' shows them.")
 
 
 def known_uids(connection: Connection, uids: list[str]) -> set[str]:
-    """Return those of the uids that are in the store."""
+    """Return the uids present in the store."""
     stored: set[str] = set()
     for start in range(0, len(uids), _AT_ONCE):
         condition = RUNS.c.uid.in_(uids[start : start + _AT_ONCE])
@@ -115,12 +115,12 @@ def known_uids(connection: Connection, uids: list[str]) -> set[str]:
 
 def _has_key(key: int | str) -> ColumnElement[bool]:
     if isinstance(key, bool) or not isinstance(key, int | str):
-        raise UsageError(f"A run is identified by its number or uid, found {key!r}.")
+        raise UsageError(f"{key!r} is not a run. Pass its number or uid.")
     if isinstance(key, str) and not (key.isascii() and key.isdecimal() and len(key) < 8):
         if not _SHORTEST_UID <= len(key) <= _LONGEST_UID or not (key.isascii() and key.isalnum()):
             raise UsageError(
-                f"A run is identified by its number, or by {_SHORTEST_UID} or more letters of its "
-                f"uid; found {key!r:.60}."
+                f"{key!r:.60} is not a run. Pass its number, or {_SHORTEST_UID} or more letters "
+                "of its uid."
             )
         return RUNS.c.uid.startswith(key)
     number = int(key)
@@ -144,7 +144,9 @@ def _load_runs(
         try:
             values = from_row(row._asdict())
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
-            raise StorageError(f"Run {row.id} in the store is damaged: {error}.") from None
+            raise StorageError(
+                f"Run {row.id} in the store is damaged: {error}. Restore a backup."
+            ) from None
         aggregates = tuple(map(Aggregate.from_row, cells))
         runs.append(Run(**values, tags=tags.get(row.id, ()), aggregates=aggregates))
     return runs

@@ -127,7 +127,7 @@ class Run(Shown):
         return self._open_store().values_of(self, measure)
 
     def details(self) -> dict[str, Any]:
-        """Return what a task stored beside the scores."""
+        """Return a task's details, stored with the scores."""
         return self._open_store().details_of(self)
 
     def wide(self) -> dict[str, float | str | None]:
@@ -151,7 +151,7 @@ class Run(Shown):
         """Return the run as a record, with its values and chance."""
         if self.status != "finished" or not (self.conventions or self.aggregates):
             why = f"is {self.status}" if self.status != "finished" else "has no per-query values"
-            raise UsageError(f"Run {self.id} ({self.name!r}) {why}: there is nothing to report on.")
+            raise UsageError(f"Run {self.id} ({self.name!r}) {why}. Choose another run.")
         scores = self.scores() if self.conventions else None
         means = [mean for mean in self.aggregates if mean.is_overall]
         chance = {mean.measure: mean.chance for mean in means if mean.chance is not None}
@@ -189,7 +189,7 @@ class Run(Shown):
 
     def _open_store(self) -> Store:
         if self._store is None:
-            raise UsageError("This run does not come from a store.")
+            raise UsageError("This run is not stored. Open it from a store.")
         return self._store
 
     def plot(self) -> Any:
@@ -197,7 +197,7 @@ class Run(Shown):
         overall = [mean for mean in self.aggregates if mean.is_overall]
         means = [(mean.measure, mean) for mean in overall if mean.value is not None]
         if not means:
-            raise UsageError(f"Run {self.id} is {self.status} and has no means to show.")
+            raise UsageError(f"Run {self.id} is {self.status} and has no means. Choose another.")
         return find_hook("plot_aggregates")(means, "mean")
 
     def page(self) -> Page:
@@ -212,14 +212,14 @@ COLUMNS: Final[dict[str, RunColumn]] = {
 
 
 def refuse_other_query_sets(runs: Sequence[Run]) -> None:
-    """Refuse runs whose queries have the same ids but are not the same queries."""
+    """Reject runs whose queries differ despite equal ids."""
     by_query_set = {run.query_set: run for run in runs if run.query_set}
     if len(by_query_set) > 1:
         first, second = list(by_query_set.values())[:2]
         raise MismatchError(
-            f"Runs {first.id} ({first.name!r}) and {second.id} ({second.name!r}) have different "
-            "query sets: queries of the same id differ in what is asked, in their candidates or in "
-            "their answers, so the means are not comparable. Compare runs with the same settings."
+            f"Runs {first.id} ({first.name!r}) and {second.id} ({second.name!r}) have "
+            "different query sets: equal ids stand for different queries, candidates or "
+            "answers. Compare runs with the same settings."
         )
 
 
@@ -254,7 +254,7 @@ class RunList(Shown, list[Run]):
             means = [run.means() for run in self]
             shared = [each for each in means[0] if all(each in m for m in means)] if means else []
             if not shared:
-                raise UsageError(f"{len(self)} runs have no measure in common. Name one.")
+                raise UsageError(f"{len(self)} runs share no measure. Choose other runs.")
             measure = shared[0]
         name = canonical(measure)
         pairs = [
@@ -387,11 +387,9 @@ def _unpack_query(blob: codec.Blob) -> tuple[str, Any]:
     except (ValueError, TypeError):
         raise _unreadable() from None
     if not isinstance(query, str) or key_of(query) != blob.name:
-        raise StorageError(
-            f"The results of query {query!r} are stored under another: they are damaged."
-        )
+        raise StorageError(f"The results of query {query!r} are damaged. Restore a backup.")
     return query, data
 
 
 def _unreadable() -> StorageError:
-    return StorageError("Cannot read the results of a query: they are damaged. Restore a backup.")
+    return StorageError("The results of a query are damaged. Restore a backup.")

@@ -60,8 +60,8 @@ def _reader(
     def read(value: Any) -> Any:
         if type(value) not in types:
             raise StorageError(
-                f"Where {expected} should be, the store has {value!r:.60}: it is damaged there. "
-                "'assay runs check' names the run; restore a backup."
+                f"Expected {expected}, but the store holds {value!r:.60}: it is damaged. Find "
+                "the run with 'assay runs check', and restore a backup."
             )
         return convert(value)
 
@@ -92,7 +92,7 @@ class EscapedText(_Checked):
 
 
 class TextOrNone(EscapedText):
-    """The same, or nothing."""
+    """A column of text or None."""
 
     cache_ok = True
     read = _reader("a text", (str, NoneType), lambda value: value and unescape_text(value))
@@ -108,7 +108,7 @@ class Count(_Checked):
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
         """Return the cell for the database."""
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
-            raise UsageError("A number is too large to be stored: it has more than 64 bits.")
+            raise UsageError("A number exceeds 64 bits. Store a smaller one.")
         return value
 
 
@@ -285,7 +285,7 @@ def newest_version() -> str:
 
 
 def version_of(connection: Connection) -> str | None:
-    """Return the schema of a store; None where there is none yet."""
+    """Return the schema version of a store; None for a new one."""
     if not inspect(connection).has_table(VERSION.name):
         return None
     version = connection.execute(select(VERSION)).scalar()
@@ -297,7 +297,7 @@ def version_of(connection: Connection) -> str | None:
 def no_version_error(place: object) -> StorageError:
     """Return the error for a store whose table of the schema is empty."""
     return StorageError(
-        f"{place} does not say which schema the store has: it is damaged. Restore a backup."
+        f"{place} lacks the schema version: the store is damaged. Restore a backup."
     )
 
 

@@ -131,7 +131,7 @@ class Store:
     def finish_together(
         self, first: OpenRun, records: Sequence[RunRecord], *, seconds: float | None
     ) -> list[int]:
-        """Finish a run with the first record; the others become runs of the same batch.
+        """Finish a run with the first record; other records become runs of the same batch.
 
         All of them or none; they are on disk when this returns.
         """
@@ -139,11 +139,11 @@ class Store:
         with self.database.writing() as connection:
             begun = queries.find_run(connection, first.id)
             shared = {"batch": begun.batch, "created": begun.created}
-            others = [
+            siblings = [
                 writing.add_run(connection, {**row, **shared}, record.tags)
                 for record, row, _ in rows[1:]
             ]
-            runs = [first.id, *others]
+            runs = [first.id, *siblings]
             fixed = ("uid", "batch", "status", "created", "updated")
             for run, (record, row, payload) in zip(runs, rows, strict=True):
                 values = {key: value for key, value in row.items() if key not in fixed}
@@ -158,15 +158,15 @@ class Store:
         with self.database.writing() as connection:
             old = queries.find_run(connection, key)
             if old.status == "finished":
-                raise UsageError(f"Run {old.id} is finished: there is nothing to resume.")
+                raise UsageError(f"Run {old.id} is finished. Start a new run.")
             stored = connection.execute(
                 select(*(RUNS.c[name] for name in fixed)).where(RUNS.c.id == old.id)
             ).one()
             changed = [name for name in fixed if stored._mapping[name] != row[name]]
             if changed:
                 raise UsageError(
-                    f"Run {old.id} cannot be resumed: {', '.join(changed)} differs from what was "
-                    "stored. Start a new run."
+                    f"Run {old.id} cannot be resumed: {', '.join(changed)} changed. Start a "
+                    "new run."
                 )
             writing.reopen(connection, old.id)
         return OpenRun(self, old.id)
@@ -240,7 +240,7 @@ class Store:
     def note(self, key: Key, notes: str) -> None:
         """Replace the notes of a run."""
         if not isinstance(notes, str):
-            raise UsageError(f"Notes are a text, found {notes!r}.")
+            raise UsageError(f"Notes must be text. Found {notes!r}.")
         self._edit(key, writing.set_notes, notes)
 
     def _edit(self, key: Key, change: Callable[[Connection, int, Any], None], value: Any) -> None:
@@ -271,7 +271,7 @@ class Store:
         return values
 
     def details_of(self, run: Run) -> dict[str, Any]:
-        """Return what a task stored beside the scores."""
+        """Return a task's details, stored with the scores."""
         with self.database.reading() as connection, writing.name_run(run):
             return writing.read_details(connection, run)
 
@@ -347,7 +347,7 @@ class OpenRun:
         self._payload = Payload.of(RunRecord.of(name="run", scores=scores, **fields))
 
     def progress(self, done: int, total: int, now: str = "") -> None:
-        """Say how far the run is, and what it does now; others see it at once."""
+        """Report progress and the current step to other readers."""
         self._update(done=int(done), total=int(total), message=now)
 
     def set_name(self, name: str) -> None:
@@ -365,7 +365,7 @@ class OpenRun:
             writing.update_running(connection, self.id, **values)
 
     def add_timing(self, name: str, seconds: float) -> None:
-        """Note how long a step took."""
+        """Store the seconds of a step."""
         self._timings[name] = float(seconds)
 
     def save_part(self, part: str, scores: Scores) -> Scores:
@@ -405,7 +405,7 @@ class OpenRun:
             )
 
     def fail(self, error: BaseException) -> None:
-        """Store why there is no result. Saved parts stay, for another attempt."""
+        """Mark the run as failed, with the reason. Saved parts stay, for another attempt."""
         words = str(error) or ("interrupted" if isinstance(error, KeyboardInterrupt) else "")
         message = words if isinstance(error, AssayError) else f"{type(error).__name__}: {words}"
         # The first error matters more than one of the store: then the run stays visible as running.

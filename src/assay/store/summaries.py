@@ -1,4 +1,4 @@
-"""Many runs at a glance, for lists, leaderboards, groups and trends: no array is loaded.
+"""Summaries of many runs for lists, leaderboards and trends, without arrays.
 
 Only the columns that are needed are read, so that a list of 1,000 runs takes less than 0.1 s.
 """
@@ -127,13 +127,13 @@ class RunMean(NamedRun):
 
 
 def count_runs(connection: Connection, **filters: Any) -> int:
-    """Return how many runs pass the filters."""
+    """Count the runs that pass the filters."""
     statement = select(func.count()).select_from(RUNS).where(conditions(filters))
     return int(connection.execute(statement).scalar_one())
 
 
 def count_statuses(connection: Connection) -> dict[str, int]:
-    """Return how many runs there are of each status."""
+    """Count runs by status."""
     statement = select(RUNS.c.status, func.count()).group_by(RUNS.c.status)
     return {status: int(number) for status, number in connection.execute(statement)}
 
@@ -151,7 +151,7 @@ def order_by_column(
 ) -> Sequence[ColumnElement[Any]]:
     """Return an order by a column or mean; runs without come last."""
     if name not in (*ORDERS, *measures):
-        raise UsageError(f"Runs cannot be sorted by {name!r}; by {', '.join(ORDERS)}.")
+        raise UsageError(f"Unknown order {name!r}. Use {', '.join(ORDERS)}.")
     column: ColumnElement[Any]
     if name == "tags":
         first = select(func.min(TAGS.c.tag)).where(TAGS.c.run_id == RUNS.c.id)

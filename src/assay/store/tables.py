@@ -75,7 +75,7 @@ def run_page(run: Run, *, per_query: bool) -> Page:
 
 
 def summary_page(run: Run) -> Page:
-    """Return what a notebook shows of a run."""
+    """Return a run's summary for notebooks."""
     words = [run.dataset, run.status, run.message, run.created[:16].replace("T", " "), *run.tags]
     page: Page = [Words(f"run {run.id}: {', '.join(filter(None, (run.name, *words)))}", "verdict")]
     if run.aggregates:
@@ -139,7 +139,7 @@ def _query_table(run: Run) -> Table:
 
 @dataclass(frozen=True)
 class StoredQuery:
-    """What a run has of one query; `results` is None where texts were not stored."""
+    """One query of a run; `results` is None where texts were not stored."""
 
     run: Run
     query: str
@@ -154,15 +154,15 @@ class StoredQuery:
         if self.results is not None:
             page.append(Words(self.results.text))
         if self.missing:
-            page.append(Words("The run has no answer to this query."))
+            page.append(Words("The run has no results for this query."))
         page.append(table_of(self.values, [self.values.values()]))
         if self.results is None:
-            why = "The retrieved documents are not stored; 'assay bench --save' stores them."
+            why = "Retrieved documents are stored by 'assay bench --save' only."
             return [*page, Words(why)]
         page.append(_result_table(self.results.results))
         if self.results.missed:
             missed = columns_of(_result_table(self.results.missed), (1, 3, 4))
-            page += [Words("Relevant, but not retrieved:"), missed]
+            page += [Words("Relevant but not retrieved:"), missed]
         return page
 
     def to_dict(self) -> dict[str, Any]:
@@ -188,12 +188,12 @@ def read_query(run: Run, query: str) -> StoredQuery:
     """Return one query of a finished run."""
     if run.status != "finished" or not run.conventions:
         why = f"is {run.status}" if run.status != "finished" else "has no per-query values"
-        raise UsageError(f"Run {run.id} ({run.name!r}) {why}: there is no query to show.")
+        raise UsageError(f"Run {run.id} ({run.name!r}) {why}. Choose another run.")
     scores = run.scores()
     place = position_of(scores.query_ids, query)
     if place is None:
         few = ", ".join(map(str, scores.query_ids.take(np.arange(min(3, scores.n_queries)))))
-        raise UsageError(f"Unknown query {query!r} in run {run.id}; there are {few}, ….")
+        raise UsageError(f"Unknown query {query!r} in run {run.id}. Known: {few}, ….")
     column = scores.values[:, place].tolist()
     values = {
         str(measure): or_none(value) for measure, value in zip(scores.measures, column, strict=True)

@@ -56,7 +56,7 @@ def _update(connection: Connection, run: int, values: Mapping[str, Any]) -> None
     if done.rowcount != 1:
         status = connection.execute(select(RUNS.c.status).where(RUNS.c.id == run)).scalar()
         why = f"is {status}" if status else "was deleted"
-        raise UsageError(f"Run {run} {why}: only a running run can change.")
+        raise UsageError(f"Run {run} {why}. Only running runs can change.")
 
 
 def reopen(connection: Connection, run: int) -> None:
@@ -112,7 +112,7 @@ def remove_parts(connection: Connection, run: int, part: str | None = None) -> N
 
 
 def add_tags(connection: Connection, run: int, tags: Iterable[str]) -> None:
-    """Tag a run; what is tagged stays tagged."""
+    """Add tags to a run."""
     _lock(connection, run)
     has = connection.execute(select(TAGS.c.tag).where(TAGS.c.run_id == run)).scalars()
     new = sorted(set(check_tags(tags)) - set(has))
@@ -169,13 +169,13 @@ def seal_marks(connection: Connection, run: int) -> None:
 
 
 def find_altered(connection: Connection, run: Run) -> Iterator[str]:
-    """Yield what of a run is not as it was stored."""
+    """Yield the altered parts of a run."""
     statement = select(RUNS.c.digest, RUNS.c.marks).where(RUNS.c.id == run.id)
     stored = connection.execute(statement).one()
     if stored.digest != digest_lines(_content(connection, run.id, {})):
-        yield "it does not match its digest"
+        yield "digest mismatch"
     if stored.marks != digest_lines(_marks(connection, run.id)):
-        yield "its notes or tags do not match their digest"
+        yield "digest mismatch of notes or tags"
 
 
 def _content(connection: Connection, run: int, final: dict[str, Any]) -> Iterator[Any]:
@@ -202,7 +202,7 @@ def find_damages(connection: Connection, keys: Iterable[int | str] = ()) -> Iter
             if line != "ok":
                 yield str(line)
         for row in connection.execute(text("PRAGMA foreign_key_check")):
-            yield f"a row of {row[0]} belongs to no run"
+            yield f"a row of {row[0]} without a run"
     numbers = connection.execute(select(RUNS.c.id).order_by(RUNS.c.id)).scalars().all()
     for key in keys or numbers:
         yield from _damages_of(connection, key)
@@ -239,9 +239,9 @@ def _check_rest(connection: Connection, run: Run) -> Iterator[str]:
 
 
 def refuse_altered(connection: Connection, run: Run) -> None:
-    """Refuse a run that is not as it was stored, before it gets a digest elsewhere."""
+    """Reject an altered run before it gets a new digest."""
     for line in find_altered(connection, run):
-        raise StorageError(f"Run {run.id} ({run.name!r}): {line}: it is damaged.")
+        raise StorageError(f"Run {run.id} ({run.name!r}): {line}. Restore a backup.")
 
 
 def read_scores(connection: Connection, run: Run) -> Scores:
@@ -251,7 +251,7 @@ def read_scores(connection: Connection, run: Run) -> Scores:
 
 
 def read_details(connection: Connection, run: Run) -> dict[str, Any]:
-    """Return what a task stored beside the scores of a run."""
+    """Return a task's details, stored with a run's scores."""
     blobs = queries.read_blobs(connection, run.id, BLOBS.c.kind == "details")
     try:
         details: dict[str, Any] = json.loads(unpack_json(blobs[0])) if blobs else {}

@@ -33,10 +33,13 @@ _FILTERS = ("model", "name", "tag", "since", "until")
     help="Resampling unit: queries (these tasks) or tasks (tasks like these).",
 )
 @options.in_measures(
-    "--missing", choices=MISSING, shown="refuse", help="Systems without a value on some task."
+    "--missing",
+    choices=MISSING,
+    shown="refuse",
+    help="Handling of systems without a value on some task.",
 )
-@options.in_input("--only TASK", multiple=True, help="Only this task. May be repeated. [all]")
-@options.in_input("--split NAME", shown="test", help="The split of results of mteb.")
+@options.in_input("--only TASK", multiple=True, help="Task to keep. May be repeated. [all]")
+@options.in_input("--split NAME", shown="test", help="Split of mteb results.")
 @options.in_input(
     "--language CODE",
     "languages",
@@ -46,7 +49,7 @@ _FILTERS = ("model", "name", "tag", "since", "until")
 @options.in_measures(
     "-m",
     "--measure NAME",
-    help="The measure of stored runs. [the first that all have]",
+    help="Measure of stored runs. [first shared]",
     offers="assay.cli.completion:offer_measures",
 )
 @options.level_option
@@ -88,15 +91,15 @@ def command(
     if sources:
         named = [key for key, value in {"store": store, **filters}.items() if value]
         if named:
-            raise click.UsageError(f"--{named[0]} is for stored runs, but files are named. Do one.")
+            raise click.UsageError(
+                f"--{named[0]} requires stored runs, but files are named. Omit one."
+            )
         result = compare_tasks(sources, measure=measure, **settings)
     else:
         result = _compare_stored(store, filters, measure=measure, **settings)
     if layout in ("text", "markdown") and len(result.pairs) > MOST_PAIRS:
-        output.log(
-            f"{len(result.pairs):,} pairs are too many to list; --format csv or json has them"
-        )
-    shown = SimpleNamespace(  # whose CSV has the pairs
+        output.log(f"{len(result.pairs):,} pairs are not listed: use --format csv or json")
+    report = SimpleNamespace(  # whose CSV has the pairs
         signature=result.signature,
         remarks=result.remarks,
         table=result.data_table,
@@ -104,16 +107,18 @@ def command(
         paper=result.paper,
         to_dict=result.to_dict,
     )
-    output.emit(shown, layout, file)
+    output.emit(report, layout, file)
 
 
 def _refuse_nothing() -> None:
-    """Nothing is named: there is a store at the usual place, or say what could be named."""
+    """Reject a call without input if no default store exists."""
     try:
         with options.open_store(None):
             pass
     except StorageError as error:
-        raise click.UsageError(f"Name a table, or a folder of results of mteb. {error}") from None
+        raise click.UsageError(
+            f"No input. Name a table or a folder of mteb results. {error}"
+        ) from None
 
 
 def _compare_stored(store: str | None, filters: dict[str, Any], **settings: Any) -> TaskComparison:
@@ -121,7 +126,7 @@ def _compare_stored(store: str | None, filters: dict[str, Any], **settings: Any)
         runs = opened.runs(status="finished", **filters)[::-1]
         if not runs:
             raise click.UsageError(
-                f"{opened.database.location} has no matching finished run. Name a table or a "
+                f"{opened.database.location} has no matching finished run. Name a table or "
                 "folder, or save runs with --save --dataset NAME."
             )
         return compare_tasks(runs, **settings)

@@ -48,22 +48,22 @@ class TaskPair(Pair):
 
     @property
     def units(self) -> str:
-        """What is resampled: queries (groups of them) within tasks, or tasks."""
+        """Resampling unit: queries (or groups) within tasks, or tasks."""
         return self._units[1]
 
     @property
     def n_units(self) -> int:
-        """How many there are."""
+        """Number of units."""
         return self._units[0]
 
     @property
     def items(self) -> str:
-        """What wins, ties and losses count."""
+        """Unit of wins, ties and losses."""
         return "tasks"
 
     @property
     def outcome(self) -> str:
-        """As of every pair; equal means of all tasks do not make systems identical."""
+        """Outcome of the pair; equal task means are not identity."""
         outcome = super().outcome
         if outcome == "identical" and self.error > 0:
             return "undecided" if self.untestable else "not separable"
@@ -121,7 +121,7 @@ class TaskComparison(Comparison):
 
     @property
     def measure(self) -> str:
-        """What is compared, in words."""
+        """Compared measure, in words."""
         return str(self.measures[0])
 
     @property
@@ -134,11 +134,11 @@ class TaskComparison(Comparison):
 
     @property
     def verdicts(self) -> tuple[str, ...]:  # type: ignore[override]  # of one block, not by measure
-        """Who is first and how surely; then how many neighbours cannot be told apart."""
+        """Verdict, then the number of neighbours without a significant difference."""
         return self.sentences_on(self.blocks[0])
 
     def sentences_on(self, block: SystemBlock) -> tuple[str, ...]:
-        """Return the verdict, and how many neighbours cannot be told apart."""
+        """Return the verdict, and the number of indistinguishable neighbours."""
         unclear, every = self.neighbours
         undecided = all(pair.outcome == "undecided" for pair in self.pairs)
         if every < 2 or undecided:
@@ -151,30 +151,28 @@ class TaskComparison(Comparison):
 
     @cached_property
     def remarks(self) -> tuple[str, ...]:
-        """What limits the numbers, a sentence each."""
+        """Limits of the numbers, one sentence each."""
         remarks = list(self.aligned.remarks)
         if self.means_only:
             remarks.append(
-                "only the means of tasks are known, so tasks were resampled: what is said is about "
-                "tasks like these, and nothing can be said of how sure the mean on one task is"
+                "only task means are known, so tasks were resampled: intervals generalise to "
+                "similar tasks and ignore the uncertainty within each task"
             )
         borda = self.standings[0].borda_rank
         if borda is not None and borda.note:
-            remarks.append(
-                f"no intervals of Borda ranks, which always resample tasks: {borda.note}"
-            )
+            remarks.append(f"no intervals of Borda ranks (they resample tasks): {borda.note}")
         notes = [row.mean.note for row in self.standings if math.isnan(row.mean.low)]
         remarks += [f"no intervals of means: {note}" for note in notes[:1] if note]
         return tuple(remarks)
 
     @property
     def method(self) -> str:
-        """How p-values and intervals were computed, and what they are about."""
+        """Method of p-values and intervals, and their scope."""
         settings, pairs = self.settings, self.pairs
         span = f"{100 * (1 - settings.level):g} %"
-        about = "tasks were resampled, so it is about tasks like these"
+        about = "tasks were resampled: results generalise to similar tasks"
         if self.units != "tasks":
-            about = f"{pairs[0].units} were resampled within tasks, so it is about these tasks"
+            about = f"{pairs[0].units} were resampled within tasks: results hold for these tasks"
         return (
             f"p: {describe_test(settings, len(pairs))} ({self.family}), {settings.resamples:,} "
             f"resamples, seed {settings.seed}; {about}. Each task weighs the same. Intervals of "
@@ -296,14 +294,11 @@ def _choose_units(values: TaskValues, units: str | None) -> str:
     sizes = zip(values.tasks, values.unit_counts.tolist(), strict=True)
     small = [task for task, n in sizes if n < FEWEST]
     if units == "queries" and values.means_only:
-        raise UsageError(
-            "Only the means of tasks are known, so queries cannot be resampled. Give the values of "
-            "queries, or choose units='tasks'."
-        )
+        raise UsageError("Only task means are known. Pass values per query, or units='tasks'.")
     if units == "queries" and small:
         raise MismatchError(
-            f"Tasks with fewer than {FEWEST} queries (groups): {name_few(small)}. How sure their "
-            "means are is not known: leave them out, or choose units='tasks'."
+            f"Tasks with fewer than {FEWEST} queries (groups): {name_few(small)}, too few to "
+            "resample. Omit them, or pass units='tasks'."
         )
     return units
 
@@ -363,12 +358,12 @@ def _standings(
 
 
 def _within(mean: Interval, bounds: tuple[float, float] | None) -> Interval:
-    """Inside the bounds of the measure; never of zero width."""
+    """Clip to the bounds of the measure, without zero width."""
     if mean.low == mean.high or mean.method == "unseen":
         ends = (math.nan, math.nan)
         if bounds is not None and all(map(math.isfinite, bounds)):
             ends = constant_ends(mean.estimate, mean.n, mean.level, bounds)
-        note = "all values of a task are equal, so no variation was seen"
+        note = "all values of a task are equal: no variation observed"
         return replace(mean, low=ends[0], high=ends[1], note=note)
     return mean if bounds is None else mean.within(*bounds)
 
@@ -472,7 +467,7 @@ def _lines_of(source: Any, of_mteb: Mapping[str, Any]) -> TaskLines:
     if not folders:
         return join_lines([read_task_lines(path) for path in paths])
     if len(folders) < len(paths):
-        raise UsageError("Give tables, or folders of results of mteb, but not both.")
+        raise UsageError("Tables and folders of mteb results are mixed. Pass one kind.")
     return read_mteb(folders, **of_mteb)
 
 
@@ -480,16 +475,16 @@ def _of_mapping(source: Mapping[Any, Any]) -> dict[str, dict[str, tuple[Scores, 
     scored: dict[str, dict[str, tuple[Scores, str]]] = {}
     for system, tasks in source.items():
         if not isinstance(system, str) or not isinstance(tasks, Mapping):
-            raise UsageError("A dictionary holds {system: {task: Scores}}.")
+            raise UsageError("Invalid dictionary. Pass {system: {task: Scores}}.")
         for task, scores in tasks.items():
             if not isinstance(task, str) or not isinstance(scores, Scores):
                 raise UsageError(
-                    f"{system!r} holds {type(scores).__name__} for the task {task!r}; give Scores, "
-                    "as evaluate() gives them."
+                    f"{system!r} holds {type(scores).__name__} for the task {task!r}. Pass "
+                    "Scores, as evaluate() returns them."
                 )
             scored.setdefault(task, {})[system] = (scores, "")
     if not scored:
-        raise UsageError("There are no systems; a dictionary holds {system: {task: Scores}}.")
+        raise UsageError("No systems. Pass {system: {task: Scores}}.")
     return scored
 
 
@@ -502,14 +497,13 @@ def _of_records(runs: Iterable[HasRecord]) -> dict[str, dict[str, tuple[Scores, 
         place = f"run {run.id}" if hasattr(run, "id") else f"run {record.name!r}"
         if not record.dataset:
             raise MismatchError(
-                f"{place.capitalize()} names no dataset, which is its task here. Save runs with a "
-                "dataset."
+                f"{place.capitalize()} names no dataset (the task). Save runs with --dataset."
             )
         cell = (record.dataset, record.name)
         if cell in places:
             raise MismatchError(
-                f"{record.name!r} has two runs on {record.dataset!r}: {places[cell]} and {place}. "
-                "Choose one of them."
+                f"{record.name!r} has two runs on {record.dataset!r}: {places[cell]} and "
+                f"{place}. Choose one."
             )
         places[cell] = place
         scored.setdefault(record.dataset, {})[record.name] = (record.scored(), record.clusters)

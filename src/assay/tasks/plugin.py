@@ -1,4 +1,4 @@
-"""Declare what the tasks room offers to the rest of the house."""
+"""Declare the tasks plugin."""
 
 from assay.plugins import CommandEntry, Plugin
 

@@ -76,7 +76,7 @@ class TaskLines(NamedTuple):
 
 
 def task_lines(data: Any) -> TaskLines:
-    """From a path, a data frame, or records with the names of the columns.
+    """Read lines from a path, a data frame, or records with column names.
 
     >>> task_lines([{"model": "bm25", "task": "NQ", "query": "q1", "value": 0.5}]).systems
     ['bm25']
@@ -101,7 +101,7 @@ def read_task_lines(path: FilePath) -> TaskLines:
 def lines_of_means(
     cells: Mapping[tuple[str, str], float], remarks: Sequence[str] = ()
 ) -> TaskLines:
-    """From the mean of each (system, task)."""
+    """Build lines from the mean of each (system, task)."""
     systems = list(dict.fromkeys(system for system, _ in cells))
     tasks = list(dict.fromkeys(task for _, task in cells))
     places = ({name: i for i, name in enumerate(each)} for each in (systems, tasks))
@@ -124,9 +124,7 @@ def join_lines(parts: Sequence[TaskLines]) -> TaskLines:
     if len(parts) == 1:
         return parts[0]
     if len({part.means_only for part in parts}) > 1:
-        raise FormatError(
-            "Some of the tables have values of queries, others only means. Give one kind."
-        )
+        raise FormatError("Some tables hold values per query, others means. Pass one kind.")
     names: list[dict[Any, int]] = [{}, {}, {}]
     codes: list[list[Ints]] = [[], [], []]
     for part in parts:
@@ -178,7 +176,9 @@ def _lines_of_table(table: FileTable) -> TaskLines:
         _check_names(list(number), role, joined[role], table.where)
     if not np.isfinite(values).all():
         at = int(np.argmin(np.isfinite(values)))
-        raise ValueRangeError(f"{table.where(at)}: the value {values[at]} is not a finite number.")
+        raise ValueRangeError(
+            f"{table.where(at)}: the value {values[at]} is not a finite number. Correct it."
+        )
     return TaskLines(
         list(map(str, numbers["system"])),
         list(map(str, numbers["task"])),
@@ -192,19 +192,19 @@ def _lines_of_table(table: FileTable) -> TaskLines:
 
 
 def _check_types(names: Sequence[Any], role: str, where: Where) -> None:
-    """Names are texts or whole numbers, and all of a column are of one kind."""
+    """Check that each column of names holds one type, text or whole numbers."""
     kinds = set(map(type, names))
     if len(kinds) > 1 or not kinds <= {str, int}:
         first = type(names[0]) if type(names[0]) in (str, int) else str
         at = next(at for at, name in enumerate(names) if type(name) is not first)
         raise IdError(
-            f"{where(at)}: the {role} {names[at]!r:.60} is of type {type(names[at]).__name__}. "
-            "Names are texts, or whole numbers, and all of a column of one type."
+            f"{where(at)}: the {role} {names[at]!r:.60} is of type "
+            f"{type(names[at]).__name__}. Use text or whole numbers throughout a column."
         )
 
 
 def _check_names(names: list[Any], role: str, codes: Ints, where: Where) -> None:
-    """No name is empty or holds what no file can hold."""
+    """Check that no name is empty or unstorable."""
     for number, name in enumerate(names):
         text = str(name)
         flaw = "is empty" if not text.strip() else flaw_of(text)
@@ -254,8 +254,8 @@ def read_mteb(
     if not results_read:
         named = ", ".join(map(str, folders))
         raise FormatError(
-            f"{named}: no results of mteb there. They are files <model>/<revision>/<task>.json "
-            f"with task_name, scores and main_score{notes.why}."
+            f"{named}: no results of mteb. Pass <model>/<revision>/<task>.json with "
+            f"task_name, scores and main_score{notes.why}."
         )
     by_task: dict[str, list[_Result]] = {}
     for result in _newest(results_read, notes):
@@ -281,7 +281,7 @@ def read_mteb(
 
 
 class _Notes:
-    """What a reader of the means should know, gathered while files are read."""
+    """Remarks on the means, collected while reading files."""
 
     def __init__(self) -> None:
         self.old: list[str] = []
@@ -295,9 +295,9 @@ class _Notes:
 
     @property
     def why(self) -> str:
-        """What the files that were found are, for a message."""
+        """Description of rejected files, for a message."""
         if self.old:
-            return f"; {self.old[0]} is of mteb before 1.11: load and save it with mteb"
+            return f"; {self.old[0]} is of mteb before 1.11: resave it with mteb"
         return f"; {self.foreign[0]} is not" if self.foreign else ""
 
     def remarks(self) -> Iterator[str]:
@@ -306,11 +306,11 @@ class _Notes:
             listed = name_few([f"{task} ({n})" for task, n in self.averaged.items()])
             yield f"tasks whose subsets were averaged: {listed}"
         for split, tasks in self.splits.items():
-            yield f"read from the split {split!r}, the only one there: {name_few(tasks)}"
+            yield f"read from the split {split!r}, the only one: {name_few(tasks)}"
         for words, names in (
-            ("lack a subset that most models have, and so the task", self.short),
-            ("lack the split, and so the task", self.other_split),
-            ("of several revisions that of the latest mteb was read", self.revisions),
+            ("omitted for lacking a subset that most models have", self.short),
+            ("omitted for lacking the split", self.other_split),
+            ("several revisions; the one of the latest mteb was read", self.revisions),
         ):
             if names:
                 yield f"{words}: {name_few(names)}"
@@ -318,9 +318,9 @@ class _Notes:
             yield f"main scores that are NaN count as missing: {name_few(self.undefined)}"
         if self.old:
             named = name_few(self.old)
-            yield f"left out, of mteb before 1.11, which wrote no main score: {named}"
+            yield f"omitted: mteb before 1.11 wrote no main score: {named}"
         if self.foreign:
-            yield f"left out, not results of mteb: {name_few(self.foreign)}"
+            yield f"omitted: not results of mteb: {name_few(self.foreign)}"
 
 
 def _files(folder: Path, only: Collection[str]) -> Iterator[Path]:
@@ -341,13 +341,11 @@ def _read(
         return
     task = data.get("task_name")
     if not isinstance(task, str) or not task.strip():
-        raise FormatError(f"{path}: task_name is {task!r:.60}; it is the name of the task.")
+        raise FormatError(f"{path}: task_name is {task!r:.60}. Set the task's name.")
     splits = data["scores"]
     if split not in splits and len(splits) != 1:
         have = ", ".join(map(repr, splits)) or "none"
-        raise FormatError(
-            f"{path}: unknown split {split!r}; there are: {have}. Name one of them with split."
-        )
+        raise FormatError(f"{path}: unknown split {split!r}. Known: {have}. Pass split.")
     split_name = split if split in splits else next(iter(splits))
     model, revision = _model_of(path, folder)
     entries = _spoken(data["scores"][split_name], languages)
@@ -390,7 +388,7 @@ def _main_scores(entries: Any, place: str) -> dict[str, float]:
         undefined = value is None or (isinstance(value, float) and math.isnan(value))
         score = math.nan if undefined else finite_or_none(value)
         if score is None:
-            raise FormatError(f"{place}: the main_score of {subset!r} is not finite.")
+            raise FormatError(f"{place}: the main_score of {subset!r} is not finite. Correct it.")
         scores[subset] = score
     return scores
 
@@ -413,7 +411,7 @@ def _model_of(path: Path, folder: Path) -> tuple[str, str]:
 
 
 def _newest(results: Sequence[_Result], notes: _Notes) -> Iterator[_Result]:
-    """One file for each model and task.
+    """Choose one file per model and task.
 
     As `join_revisions` of mteb does: a known revision before an unknown one, then that of the
     latest mteb. It takes the current revision before all, which only mteb knows.
@@ -428,7 +426,7 @@ def _newest(results: Sequence[_Result], notes: _Notes) -> Iterator[_Result]:
         if first == second:
             raise MismatchError(
                 f"{result.model} has two results on {result.task}: {other.path} and "
-                f"{result.path}. Give the folder of one revision."
+                f"{result.path}. Pass the folder of one revision."
             )
         if first[0] == second[0]:
             notes.revisions.append(f"{result.model} on {result.task}")
@@ -447,8 +445,8 @@ def _same_split(
         return [result for result in results if result.split == split]
     if len(splits) > 1:
         raise MismatchError(
-            f"{task}: models have results of different splits: {', '.join(splits)}. Name one with "
-            "split, or leave the task out."
+            f"{task}: models use different splits: {', '.join(splits)}. Pass split, or omit "
+            "the task."
         )
     notes.splits.setdefault(splits[0], []).append(task)
     return results

@@ -113,11 +113,13 @@ def values_of_scores(
     for task, part in zip(selection.tasks, parts, strict=True):
         defined = ~np.isnan(part.values[:, 0]).any(axis=0)
         if not defined.any():
-            raise MismatchError(f"Task {task!r}: no query has a value of {shared} in all systems.")
+            raise MismatchError(
+                f"Task {task!r}: no query has a value of {shared} in all systems. Omit it."
+            )
         remarks += [f"{task}: {remark}" for remark in part.remarks]
         if not defined.all():
             gone = int((~defined).sum())
-            remarks.append(f"{task}: {shared} is undefined on {gone} queries, left out")
+            remarks.append(f"{task}: {shared} is undefined on {gone} queries (omitted)")
         values.append(part.values[:, 0, defined])
         groups.append(None if part.clusters is None else part.clusters[defined])
     lengths = [each.shape[1] for each in values]
@@ -165,11 +167,11 @@ def _choose(
     """Settle what happens to systems without a task; `only` names the tasks that are wanted."""
     missing = check_choice(missing, MISSING, "missing")
     if isinstance(only, str):
-        raise UsageError(f"only is a list of tasks; found the text {only!r}.")
+        raise UsageError(f"only is the text {only!r}. Pass a list of tasks.")
     unknown = next((name for name in only if name not in tasks), None)
     if unknown is not None:
         hint = did_you_mean(unknown, tasks)
-        raise UsageError(f"Unknown task {unknown!r}.{hint} There are: {name_few(list(tasks))}.")
+        raise UsageError(f"Unknown task {unknown!r}.{hint} Known: {name_few(list(tasks))}.")
     columns = np.array([not only or task in only for task in tasks], bool)
     rows = np.asarray(present[:, columns].any(axis=1))
     gaps = ~present & rows[:, None] & columns
@@ -184,11 +186,11 @@ def _choose(
             short, what, every = gaps.any(axis=1), "systems without a value of all tasks", systems
             rows &= ~short
         names = [every[i] for i in np.flatnonzero(short).tolist()]
-        remarks.append(f"{len(names)} {what} left out: {name_few(names)}")
+        remarks.append(f"{len(names)} {what} omitted: {name_few(names)}")
     if rows.sum() < 2 or not columns.any():
         raise MismatchError(
-            f"There are {int(rows.sum())} systems on {int(columns.sum())} tasks left to compare; "
-            f"two systems and one task are the least{''.join(f' ({text})' for text in remarks)}."
+            f"Only {int(rows.sum())} systems on {int(columns.sum())} tasks left. Two systems "
+            f"and one task are needed{''.join(f' ({text})' for text in remarks)}."
         )
     return _Chosen(
         tuple(systems[i] for i in np.flatnonzero(rows).tolist()),
@@ -211,10 +213,10 @@ def _describe_gaps(
     left_tasks = int((columns & ~gaps.any(axis=0)).sum())
     left_systems = int((rows & ~gaps.any(axis=1)).sum())
     return (
-        f"{len(short)} of {int(rows.sum())} systems have no value on some tasks: {listed}{more}. "
-        f"Means over different tasks cannot be compared. Add them, or choose missing drop-task "
-        f"({left_tasks} of {int(columns.sum())} tasks are left) or drop-system ({left_systems} "
-        f"systems are left)."
+        f"{len(short)} of {int(rows.sum())} systems have no value on some tasks: "
+        f"{listed}{more}. Add them, or pass missing drop-task ({left_tasks} of "
+        f"{int(columns.sum())} tasks are left) or drop-system ({left_systems} systems are "
+        "left)."
     )
 
 
@@ -229,14 +231,10 @@ def _refuse_duplicates(lines: TaskLines, rows: Ints, cells: Ints) -> None:
     first, second = (int(rows[order[again[0] + i]]) for i in (0, 1))
     system, task = lines.systems[lines.system[second]], lines.tasks[lines.task[second]]
     what = "" if lines.means_only else f", query {lines.queries[lines.query[second]]!r}"
-    cure = (
-        "Add a column of queries, if these are values of queries."
-        if lines.means_only
-        else "Keep one of the two."
-    )
+    cure = "Add a query column for values per query." if lines.means_only else "Keep one."
     raise IdError(
-        f"{lines.where(second)}: system {system!r}, task {task!r}{what} has a value already, at "
-        f"{lines.where(first)}. {cure}"
+        f"{lines.where(second)}: system {system!r}, task {task!r}{what} already has a value "
+        f"at {lines.where(first)}. {cure}"
     )
 
 
@@ -247,15 +245,15 @@ def _complete(table: Floats, task_of: Ints, tasks: Sequence[str]) -> tuple[Flags
     shared = np.bincount(task_of[complete], minlength=len(tasks))
     for place in np.flatnonzero(shared < LEAST_SHARE * every).tolist():
         raise MismatchError(
-            f"Task {tasks[place]!r}: only {shared[place]} of {every[place]} queries have a value "
-            "of every system. Score the systems on the same queries."
+            f"Task {tasks[place]!r}: only {shared[place]} of {every[place]} queries have "
+            "values of all systems. Score all systems on the same queries."
         )
     short = [
         f"{tasks[i]} ({shared[i]} of {every[i]})" for i in np.flatnonzero(shared < every).tolist()
     ]
     if not short:
         return complete, []
-    return complete, [f"queries that not all systems have were left out: {name_few(short)}"]
+    return complete, [f"queries missing in some systems were omitted: {name_few(short)}"]
 
 
 # Scores
@@ -271,11 +269,11 @@ def _choose_measure(scores: Sequence[Scores], measure: str | Measure | None) -> 
     have = ", ".join(map(str, usable)) or "none"
     if measure is None:
         if not usable:
-            raise UsageError("The runs have no measure in common that is a mean over queries.")
+            raise UsageError("The runs share no mean over queries. Save a common measure.")
         return usable[0]
     named = measure if isinstance(measure, Measure) else parse(measure)
     if named not in usable:
-        raise UsageError(f"{named} is not a measure of all runs that can be compared: {have}.")
+        raise UsageError(f"{named} is not a mean of all runs. Known: {have}.")
     return named
 
 

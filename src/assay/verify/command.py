@@ -64,7 +64,7 @@ _ELSEWHERE: Final = ("where", "workers", "cluster")  # where the work was done
 @argument("result", metavar="RESULT.json", reads=True)
 @argument("files", nargs=-1, metavar="[INPUT...]", reads=True)
 @options.in_input("--folder DIR", shown=".", help="Folder of the inputs.", folder=True)
-@option("--outside", is_flag=True, help="Also read inputs outside DIR (absolute paths, '..').")
+@option("--outside", is_flag=True, help="Read inputs outside DIR, too (absolute paths, '..').")
 @options.consent_options("RESULT")
 @options.result_options("text", "json", named=False, brief=False)
 def command(
@@ -100,7 +100,7 @@ def command(
     place = InputPlaces(files, folder, outside=outside)
     data = parse_json(read_text(result), result)
     if not isinstance(data, dict):
-        raise FormatError(f"{result}: expected the JSON of a result, found {data!r:.40}.")
+        raise FormatError(f"{result}: not the JSON of a result: {data!r:.40}.")
     verify = _verify_export if "layout" in data else _verify_result
     verification = verify(data, result, place, consent)
     output.emit(verification, layout, file, brief=False)
@@ -109,7 +109,7 @@ def command(
 
 @dataclass(frozen=True)
 class _Verification:
-    """What became of a result that was computed again."""
+    """Outcome of a recomputed result."""
 
     result: str
     version: str
@@ -173,7 +173,7 @@ class _Verification:
 
 
 def _show(leaf: Any) -> Cell:
-    """Show a value with every digit, but no more of a text than a line."""
+    """Format a value with every digit, and text up to a line."""
     return Cell("" if leaf is None else printable(f"{leaf!r:.60}"))
 
 
@@ -186,13 +186,13 @@ def _verify_result(
     origin = data.get("made_by")
     if origin is None or "command" not in data:
         raise FormatError(
-            f"{result}: it does not say how it was made. assay verify reads what a command with "
-            "--json or -o FILE.json wrote from files, and what assay runs export wrote."
+            f"{result}: no record of its command. Pass JSON of --json, -o FILE.json or 'assay "
+            "runs export'."
         )
     if data.get("schema_version") != output.SCHEMA_VERSION:
         raise FormatError(
-            f"{result}: its layout is version {data.get('schema_version')!r:.20}, this program "
-            f"reads {output.SCHEMA_VERSION}. Verify it with the version of assay that wrote it."
+            f"{result}: layout version {data.get('schema_version')!r:.20}, not "
+            f"{output.SCHEMA_VERSION}. Verify with the version that wrote it."
         )
     check_against(origin, _MADE_BY, f"{result}: made_by")
     _check_version(origin["version"], result)
@@ -223,8 +223,8 @@ def _verify_result(
 def _check_version(version: str, result: str) -> None:
     if not _VERSION.fullmatch(version):
         raise FormatError(
-            f"{result}: {printable(version)!r:.40} is not a version of Assay. "
-            "Write the result again, or restore what was changed."
+            f"{result}: {printable(version)!r:.40} is not a version of Assay. Write it again, "
+            "or restore it."
         )
 
 
@@ -243,27 +243,28 @@ def _load(
     stored = StoredCommand(arguments)
     if not stored.verified:
         raise UsageError(
-            f"{result}: what {stored.name!r} prints cannot be computed again from its inputs alone."
+            f"{result}: what {stored.name!r} prints cannot be recomputed from its inputs. "
+            "Verify another result."
         )
     if stored.resamples > _RESAMPLES:
         raise UsageError(
-            f"{result} asks for {stored.resamples:,} resamples, which may fill the memory; up to "
-            f"{_RESAMPLES:,} are computed again."
+            f"{result} asks for {stored.resamples:,} resamples; at most {_RESAMPLES:,} are "
+            "recomputed. Lower it."
         )
     stored.check(consent, result)
     texts = chain(stored.texts(), stored.named_texts())
     leading = next((text for text in texts if leads_out(_SCHEME.sub("", text))), None)
     if leading is not None and not outside:
         raise UsageError(
-            f"{result} names {printable(leading)!r}, which is not one of its inputs. Add --outside "
-            "if it may be read."
+            f"{result} names {printable(leading)!r}, not one of its inputs. Add --outside to "
+            "allow it."
         )
     return stored
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence what a repeated command says beside its result."""
+    """Silence a repeated command except for its result."""
     with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
         yield
 
@@ -281,7 +282,7 @@ def _verify_export(
         runs = [run for run in loaded if run.status == "finished"]
         stored = {run.id: _numbers_of(run) for run in runs}
     if not runs:
-        raise UsageError(f"{result}: it holds no finished run, and so no numbers.")
+        raise UsageError(f"{result}: no finished run. Export finished runs.")
     batches = {run.batch: [item for item in runs if item.batch == run.batch] for run in runs}
     done = [_verify_batch(batch, stored, result, place, consent) for batch in batches.values()]
     if len(done) == 1:
@@ -323,7 +324,7 @@ def _verify_batch(
     except (UsageError, click.ClickException):
         raise
     except AssayError as error:
-        lines = [f"it cannot be computed again: {error} All runs of a command have to be exported."]
+        lines = [f"cannot be recomputed: {error} Export all runs of a command."]
         return _Verification(result, version, command, inputs, findings=lines)
     before = with_paths(_by_name(runs, stored), renamed)
     matching = {name: item for name, item in values.items() if name in before}
@@ -336,8 +337,8 @@ def _version_of(runs: Iterable[Any], result: str) -> str:
     versions = list(dict.fromkeys(str(run.versions.get("assay", "")) for run in runs))
     if len(versions) > 1:
         raise FormatError(
-            f"{result}: runs of one command say that versions {name_few(versions)} of Assay made "
-            "them. Export them again."
+            f"{result}: runs of one command name several versions: {name_few(versions)}. "
+            "Export them again."
         )
     _check_version(versions[0], result)
     return versions[0]
@@ -365,11 +366,11 @@ def _run_again(
     """
     run = runs[0]
     if not run.command or any(other.command != run.command for other in runs):
-        raise UsageError(f"{result}: run {run.name!r} was not saved by a command.")
+        raise UsageError(f"{result}: run {run.name!r} was not saved by a command. Export another.")
     with own_folder(inputs, run.command) as (arguments, renamed, apart):
         again = _load(arguments, consent, result, outside=outside)
         if not again.saves:
-            raise UsageError(f"{result}: run {run.name!r}: {again.name!r} saves no runs.")
+            raise UsageError(f"{result}: run {run.name!r}: {again.name!r} saves no runs. Omit it.")
         with _quiet():
             # A search has to write a file, under its own name, which the run has, too.
             names = [PurePath(path).name for path in again.writes() if again.name == "rank"]
@@ -434,7 +435,7 @@ class VerifiedInput:
         return self.stored == self.now
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data for JSON."""
         place = {"path": self.path, "file": self.file, "same": self.is_same}
         return {**place, "stored": dict(self.stored), "found": dict(self.now)}
 
@@ -444,28 +445,25 @@ class InputPlaces:
 
     def __init__(self, files: Sequence[str], folder: str, *, outside: bool) -> None:
         if not os.path.isdir(folder):
-            raise StorageError(f"{folder} is not a folder.")
+            raise StorageError(f"{folder} is not a folder. Pass --folder DIR.")
         self._marks = fingerprints(files)
         self._folder = folder
         self.outside = outside
 
     def find(self, inputs: Mapping[str, Any], result: str) -> list[VerifiedInput]:
-        """Where each input is, and what it is now; an error names those that are not there."""
+        """Locate every input and its digest; raise an error for missing ones."""
         for path, mark in inputs.items():
             check_against(mark, _MARK, f"{result}: made_by: inputs: {path}")
         if "-" in inputs:
-            raise StorageError(
-                f"{result} was made of standard input, which cannot be read again. "
-                "Compute it from a file, then it can be verified."
-            )
+            raise StorageError(f"{result} read standard input. Compute it from a file.")
         verified = {path: self._locate(path, mark) for path, mark in inputs.items()}
         absent = [path for path, file in verified.items() if not file]
         if absent:
             out = any(map(leads_out, absent))
             raise StorageError(
-                f"{result} was made of {len(inputs)} files, of which {len(absent)} are not here: "
-                f"{name_few(absent)}. Name them after {result}, or say --folder DIR"
-                + (", or --outside to read what lies elsewhere." if out else ".")
+                f"{result} has inputs in {len(inputs)} files; {len(absent)} are missing: "
+                f"{name_few(absent)}. Name them after {result}, or pass --folder DIR"
+                + (", or --outside to read elsewhere." if out else ".")
             )
         here = {path: os.path.abspath(file) for path, file in verified.items() if file}
         now = {path: fingerprints([file])[file] for path, file in here.items()}
@@ -482,7 +480,7 @@ class InputPlaces:
 
 
 def leads_out(text: str) -> bool:
-    """Whether a text may name a file outside the folder where a command runs."""
+    """Return whether a text may name a file outside the command's folder."""
     parts = re.split("[=:,]", text.replace("\\", "/"))
     return any(part.startswith(("/", "~")) or ".." in PurePath(part).parts for part in parts)
 
@@ -512,7 +510,7 @@ def own_folder(
                 words = (part.replace("..", "up").strip("/\\:") or "root" for part in parts)
                 inner = renamed[path] = os.path.join("outside", *words)
             if placed.setdefault(folder / inner, file.file) != file.file:
-                raise StorageError(f"The inputs have two files for one place, {inner!r:.80}.")
+                raise StorageError(f"Two inputs have the same place {inner!r:.80}. Remove one.")
             _link(folder / inner, file)
         with contextlib.chdir(folder), _own_cache(str(apart)):
             yield [_replace(word, renamed) for word in arguments], renamed, str(apart)
@@ -520,7 +518,7 @@ def own_folder(
 
 @contextlib.contextmanager
 def _own_cache(folder: str) -> Iterator[None]:
-    """Vectors of texts that a stranger names do not go into the cache of the user."""
+    """Use a temporary cache, so that a stranger's texts stay out of the user's."""
     before = os.environ.get(_CACHE)
     os.environ[_CACHE] = folder
     try:

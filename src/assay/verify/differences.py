@@ -37,7 +37,7 @@ Place = tuple[str | int, ...]  # the keys and rows that lead to a value
 
 @dataclass(frozen=True)
 class Difference:
-    """A value that is not what it was; `change` is by how much, where both are numbers."""
+    """A changed value; `change` is the difference of two numbers."""
 
     value: str
     stored: Leaf
@@ -124,7 +124,7 @@ def _is_prose(place: Place, a: Leaf | _Sign, b: Leaf | _Sign, stored: Any, now: 
 
 
 class _Sign(Enum):
-    """What stands for a value that is none; no text of a result equals it."""
+    """Marker of an absent value, unequal to every text."""
 
     ABSENT = _ABSENT
     CLOCK = "measured time"
@@ -140,7 +140,7 @@ def _word(value: Leaf | _Sign) -> Leaf:
 
 
 def _name(place: Place) -> str:
-    """Return the place as it is written: `runs[0].measures.AP`."""
+    """Return a path in dotted form, such as `runs[0].measures.AP`."""
     words = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)
     return "".join(words).removeprefix(".")
 
@@ -160,7 +160,7 @@ def leaves(data: Any, place: str) -> Iterator[tuple[Place, Leaf | _Sign]]:
     while rest:
         path, value = rest.pop()
         if len(path) > _DEEPEST:
-            raise FormatError(f"{place}: {_name(path):.60}… is nested too deeply to be a result.")
+            raise FormatError(f"{place}: {_name(path):.60}… is nested too deeply. Write it again.")
         if isinstance(value, Mapping):
             inside = [
                 ((*path, key), entry) for key, entry in value.items() if path or key not in _ASIDE
@@ -204,13 +204,12 @@ def compare_signatures(stored: Any, recomputed: Any, version: str | None = None)
     )
     recorded, current = (_parts(text) for text in texts)
     lines = [
-        f"{key} is {recorded.get(key, _ABSENT)} in the signature, the numbers have "
-        f"{current.get(key, _ABSENT)}"
+        f"{key} is {recorded.get(key, _ABSENT)} in the signature but {current.get(key, _ABSENT)}"
         for key in dict.fromkeys([*before, *now])
         if before.get(key) != now.get(key) and (key != "version" or version is not None)
     ]
     if not lines and [*map(_part_key, texts[0])] != [*map(_part_key, texts[1])]:
-        lines = ["the signature has its parts in another order, or more than once"]
+        lines = ["the signature reorders or repeats its parts"]
     return lines + (_unreadable(stored) if lines else [])
 
 

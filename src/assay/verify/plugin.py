@@ -1,4 +1,4 @@
-"""Declare what the verify room offers to the rest of the house."""
+"""Declare the verify plugin."""
 
 from assay.plugins import CommandEntry, Plugin
 

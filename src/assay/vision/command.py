@@ -62,16 +62,14 @@ _result_file = partial(
 _folder = partial(option, type=options.output_folder, metavar="FOLDER", writes=True)
 _repeated = partial(option, multiple=True, metavar="NAME")
 
-_chart_option = _result_file("--chart", help="Also draw precision over recall as SVG.")
-_scenes_option = _switch("--scenes", "per_scene", help="A row for each scene.", section="Result")
-_code_option = _switch(
-    "--allow-code", help="EXPERIMENT may name functions that are run.", section="Trust"
-)
+_chart_option = _result_file("--chart", help="Precision over recall (SVG).")
+_scenes_option = _switch("--scenes", "per_scene", help="One row per scene.", section="Result")
+_code_option = _switch("--allow-code", help="Run functions named by EXPERIMENT.", section="Trust")
 
 
 def _check_chart(chart: str | None, file: str | None) -> None:
     if chart is not None and not chart.lower().endswith(".svg"):
-        raise click.UsageError(f"--chart writes SVG; {chart} should end in .svg.")
+        raise click.UsageError(f"--chart writes SVG. Rename {chart} to .svg.")
     output.refuse_same_file(file, chart)
 
 
@@ -85,12 +83,12 @@ _report_options = options.add_options(
     _scenes_option,
     _switch("--ranks", help="Histogram of the ranks of true matches.", section="Result"),
     _switch("--timings", help="Seconds of each stage.", section="Machines"),
-    _switch("--force", help="Compare descriptors on different keypoints.", section="Search"),
+    _switch("--force", help="Compare despite different keypoints.", section="Search"),
     options.in_result(
-        "--show SCENE/1-K", help="Draw the best and worst matches of a pair.", writes=True
+        "--show SCENE/1-K", help="Pair whose best and worst matches are drawn.", writes=True
     ),
-    _folder("--show-to", help="Folder of the pictures. [this folder]", section="Result"),
-    _result_file("--csv", "wide", help="Also write the wide rows, with their metadata, as CSV."),
+    _folder("--show-to", help="Folder of the pictures. [current]", section="Result"),
+    _result_file("--csv", "wide", help="Wide rows with metadata (CSV)."),
     _chart_option,
     options.threads_option,
     options.result_options(),
@@ -104,7 +102,7 @@ _report_options = options.add_options(
 )
 @_switch(
     "--fresh",
-    help="Evaluate every scene again; neither read nor write finished ones.",
+    help="Ignore finished scenes; evaluate all again.",
     section="Search",
 )
 @_code_option
@@ -137,7 +135,7 @@ def run(
       assay descriptors run experiment.yaml --show v_wall/1-3 --save
     """
     if fresh and work:
-        raise click.UsageError("--fresh stores no scenes, so --work changes nothing.")
+        raise click.UsageError("--fresh and --work exclude each other.")
     read = _read_experiment(experiment, allow_code)
     # What is repeated to see whether the same numbers come out is computed again.
     folder = None if fresh or repeated_batch.get() else work or f"{experiment}.parts"
@@ -166,9 +164,7 @@ def _demo(descriptors: Sequence[str], strongest: int, **evaluation: Any) -> visi
     section="Models",
 )
 @settings_of(KeypointSettings)["strongest"].declare(default=300)
-@_folder(
-    "--write", "folder", help="Also write the scenes as folders.", section="Input", folder=True
-)
+@_folder("--write", "folder", help="Folder for copies of the scenes.", section="Input", folder=True)
 @_report_options
 @options.save_options("descriptors")
 def demo(
@@ -256,7 +252,7 @@ def match(
 @_repeated(
     "--name",
     "names",
-    help="Name of a descriptor, once for each. [the folder's name]",
+    help="Name of a descriptor, once each. [folder name]",
     section="Input",
     offers="assay.cli.completion:offer_measures",
 )
@@ -264,21 +260,21 @@ def match(
     "--describe",
     "descriptors",
     allow="assay.vision.settings:allow_descriptors",
-    help="Describe patch pictures by SIFT, ORB, onnx:FILE, … May be repeated.",
+    help="Descriptor of patch pictures: SIFT, onnx:FILE, … May be repeated.",
     section="Models",
 )
 @options.in_input(
     "--split",
     choices=["a", "b", "c", "view", "illum", "full"],
-    help="Split of HPatches whose tasks to evaluate.",
+    help="HPatches split of the tasks.",
 )
 @options.in_input(
     "--tasks FOLDER",
-    help="HPatches' task files: splits.json, verif_pos_split-a.csv, … [drawn by --seed]",
+    help="HPatches task files (splits.json, …). [drawn by --seed]",
 )
 @settings_of(DescriptorSettings)["metric"].declare()
-@options.seed_option_for("For pairs and queries that are drawn.")
-@_switch("--timings", help="Time and bytes of a descriptor.", section="Machines")
+@options.seed_option_for("Seed of drawn pairs and queries.")
+@_switch("--timings", help="Time and bytes per descriptor.", section="Machines")
 @_chart_option
 @options.result_options()
 @options.save_options("descriptors")
@@ -311,7 +307,7 @@ def patches(
     _check_chart(chart, file)
     split = task_options.pop("split") or (None if folders else "full")
     if chart and not split:
-        raise click.UsageError("--chart draws the curves of HPatches' tasks; add --split.")
+        raise click.UsageError("--chart requires --split.")
     results = [
         vision.evaluate_patches(
             scenes,
@@ -340,14 +336,14 @@ def _patch_contestants(
 ) -> Iterator[tuple[str, list[vision.PatchScene], str | None]]:
     """Yield each descriptor's name, its scenes, and what described them here."""
     if descriptors and len(folders) > 1:
-        raise click.UsageError("--describe takes one FOLDER of pictures.")
+        raise click.UsageError("--describe takes one FOLDER. Remove the others.")
     described = descriptors or (() if folders else _DEMO_PATCHES)
     usual = list(described or (Path(folder).resolve().name for folder in folders))
     called = list(names or usual)
     if len(called) != len(usual) or len(set(called)) < len(called):
         raise click.UsageError(
-            f"{len(usual)} descriptors need as many different names, found {', '.join(called)}. "
-            "Give --name once for each."
+            f"{len(usual)} descriptors have {len(set(called))} names: {', '.join(called)}. "
+            "Pass --name once each."
         )
     for name, source in zip(called, described or folders, strict=True):
         if not described:

@@ -131,10 +131,10 @@ class ExperimentMetrics:
     def add_image_result(self, scene: str, precision: float, matches: int, keypoints: int) -> None:
         """Add one image: its share of right matches, and its counts."""
         if not 0 <= precision <= 1:
-            raise ValueRangeError(f"precision of an image lies from 0 to 1, found {precision!r}.")
+            raise ValueRangeError(f"precision is {precision!r}. Pass 0 to 1.")
         if matches < 0 or keypoints < 0:
             raise ValueRangeError(
-                f"matches and keypoints are counts, found {matches} and {keypoints}."
+                f"matches and keypoints must be counts. Found {matches} and {keypoints}."
             )
         self.precisions_per_image.append(float(precision))
         self.per_scene_precisions.setdefault(scene, []).append(float(precision))
@@ -154,7 +154,7 @@ class ExperimentMetrics:
             self.ranks_per_query.append(-1)
             return
         if not 0 <= result.ap <= 1:
-            raise ValueRangeError(f"ap of a query lies from 0 to 1, found {result.ap!r}.")
+            raise ValueRangeError(f"ap is {result.ap!r}. Pass 0 to 1.")
         self.ap_per_query.append(result.ap)
         self.per_scene_ap.setdefault(scene, []).append(result.ap)
         self.ranks_per_query.append(result.rank_of_true_match)
@@ -164,7 +164,7 @@ class ExperimentMetrics:
         """Add everything that another container holds; one failure makes the whole a failure."""
         checks.require(other, ExperimentMetrics, "other", "an ExperimentMetrics")
         if other is self:
-            raise UsageError("A container cannot be merged with itself: it would count twice.")
+            raise UsageError("A container would count twice. Merge different containers.")
         for name, theirs in vars(other).items():
             ours = getattr(self, name)
             if isinstance(theirs, list):
@@ -181,7 +181,7 @@ class ExperimentMetrics:
             self.error_message = "; ".join(filter(None, (self.error_message, other.error_message)))
 
     def calculate_mean_precision(self) -> None:
-        """Compute all means of what was added so far."""
+        """Compute all means of the added results."""
         self.mean_precision = _mean(self.precisions_per_image)
         self.legacy_macro_precision_by_scene = _mean(map(_mean, self.per_scene_precisions.values()))
         self.true_map_micro = _mean(self.ap_per_query)
@@ -211,7 +211,7 @@ class ExperimentMetrics:
         """
         if scene not in self.per_scene_precisions:
             scenes = checks.name_few(sorted(self.per_scene_precisions))
-            raise UsageError(f"There is no image of scene {scene!r}. Scenes: {scenes or 'none'}.")
+            raise UsageError(f"Unknown scene {scene!r}. Known: {scenes or 'none'}.")
         return _mean(self.per_scene_precisions[scene])
 
     @property
@@ -378,10 +378,10 @@ def read_metadata(text: str, place: str = "metadata") -> dict[str, float | int |
     for part in filter(None, (part.strip() for part in text.split(";"))):
         key, equals, value = part.partition("=")
         if not equals or not key.strip():
-            raise FormatError(f"{place}: {part[:60]!r} is not of the form key=value.")
+            raise FormatError(f"{place}: {part[:60]!r} is not key=value. Correct it.")
         name = unquote(key.strip())
         if name in metadata:
-            raise FormatError(f"{place}: the key {name!r} appears twice. Keep one of the two.")
+            raise FormatError(f"{place}: the key {name!r} appears twice. Keep one.")
         metadata[name] = _value(value.strip(), f"{place}: {name}")
     return metadata
 
@@ -389,5 +389,5 @@ def read_metadata(text: str, place: str = "metadata") -> dict[str, float | int |
 def _value(text: str, place: str) -> float | int | str:
     whole, number = parse_whole(text), parse_number(text)
     if number is None and is_decimal(text):
-        raise FormatError(f"{place} is {text[:40]!r}, beyond the range of a float.")
+        raise FormatError(f"{place} is {text[:40]!r}, beyond the range of a float. Correct it.")
     return unquote(text) if number is None else number if whole is None else whole

@@ -1,4 +1,4 @@
-"""From keypoints to descriptors, by the name of a descriptor, a file, a network or a function.
+"""Describe keypoints by a named descriptor, a file, a network or a function.
 
 Networks that describe patches are `onnx:FILE` by onnxruntime and `torch:FILE` by TorchScript. A
 network such as HardNet or SOSNet takes square patches, samples × channels × side × side, and gives
@@ -117,7 +117,7 @@ def load_network(spec: str) -> PatchNetwork:
     try:
         stamp = os.stat(file)
     except (OSError, ValueError):
-        raise errors.StorageError(f"{spec}: there is no file {file!r}.") from None
+        raise errors.StorageError(f"{spec}: no file {file!r}.") from None
     return _load(kind, file, stamp.st_mtime_ns, stamp.st_size)
 
 
@@ -131,8 +131,8 @@ def _load(kind: str, file: str, *stamp: int) -> PatchNetwork:
     if len(shape) != 4:
         tensors = ", ".join(f"{tensor.name}: {tensor.type} {tensor.shape}" for tensor in inputs)
         raise FormatError(
-            f"{file} asks for {tensors}. A network of patches takes one float tensor of samples × "
-            "channels × side × side."
+            f"{file} asks for {tensors}. Export one float input of samples × channels × side "
+            "× side."
         )
     batch, channels, side, _ = (size if isinstance(size, int) else None for size in shape)
     name = inputs[0].name
@@ -200,7 +200,7 @@ def run_network(network: PatchNetwork, patches: Image, how: PatchOptions) -> Arr
         if rows.ndim < 2 or len(rows) != len(part) or rows.dtype.kind != "f":
             raise FormatError(
                 f"{network.name} gave {rows.dtype} of the shape {rows.shape} for {len(part)} "
-                "patches; expected one row of floats for each."
+                "patches. Return one row of floats each."
             )
         batches.append(rows[:n].reshape(n, -1))
     return np.concatenate(batches)
@@ -301,8 +301,7 @@ def _learned(points: Array, values: Array, keypoints: Keypoints, path: str) -> t
     at = keypoints.ids.match(ids) if keypoints.ids.kind == "integer" else np.full(1, -1)
     if (at < 0).any() or not np.array_equal(points[at, :2].astype(np.float64), keypoints.xy):
         raise MismatchError(
-            f"{path} describes other keypoints. Read them from there: "
-            "keypoints: {source: file, path: …}."
+            f"{path} describes other keypoints. Set keypoints: {{source: file, path: …}}."
         )
     return _pack_bits(values), ids
 
@@ -310,8 +309,7 @@ def _learned(points: Array, values: Array, keypoints: Keypoints, path: str) -> t
 def _not_bytes(values: Array, path: str) -> Array:
     if values.dtype == np.uint8:
         raise FormatError(
-            f"{path} holds uint8, which could be numbers or packed bits. Save a .npz with the "
-            f"array 'vectors' or 'codes'."
+            f"{path} holds uint8: numbers or packed bits. Save 'vectors' or 'codes' in a .npz."
         )
     return values
 
@@ -353,7 +351,7 @@ DESCRIPTORS: Final[dict[str, Describe]] = {
 
 @dataclass(frozen=True, eq=False)
 class Described:
-    """Keypoints with their descriptors, row by row, and the ids of those that have none."""
+    """Keypoints with descriptors row by row, and ids of failed ones."""
 
     keypoints: Keypoints
     vectors: NDArray[np.float32] | Codes
@@ -385,13 +383,13 @@ def describe(
     """
     checks.require(spec, str, "A descriptor", "a name such as 'SIFT', a file or 'module:function'")
     if not len(keypoints):
-        raise InputError(f"There are no keypoints for {spec} to describe.")
+        raise InputError(f"No keypoints for {spec}. Loosen the limits.")
     rows = _rows(as_bgr(image), keypoints, spec, dict(options or {}), names or {})
     kind: Kind = "binary" if rows.values.dtype == np.uint8 else "float"
     if kind == "float":
         rows = _usable(rows, keypoints.ids, spec)
     if not len(rows.places):
-        raise InputError(f"{spec} described none of the {len(keypoints)} keypoints.")
+        raise InputError(f"{spec} described none of {len(keypoints)} keypoints. Check it.")
     vectors: NDArray[np.float32] | Codes
     if kind == "binary":
         vectors = Codes(rows.values, 8 * rows.values.shape[1])
@@ -421,8 +419,8 @@ def _rows(
         return by_function(spec, image, keypoints, options)
     hint = did_you_mean(spec, DESCRIPTORS)
     raise UsageError(
-        f"Unknown descriptor {spec!r}.{hint} There are {', '.join(DESCRIPTORS)}; .npy and .npz "
-        "files; networks, written onnx:FILE or torch:FILE; and functions, written module:function."
+        f"Unknown descriptor {spec!r}.{hint} Known: {', '.join(DESCRIPTORS)}, .npy and .npz "
+        "files, onnx:FILE, torch:FILE and module:function."
     )
 
 
@@ -439,8 +437,8 @@ def _usable(rows: DescribedRows, ids: Ids, spec: str) -> DescribedRows:
         row = int(bad[0])
         raise errors.ValueRangeError(
             f"{spec} gives NaN, Inf or a number beyond float32 for keypoint "
-            f"{ids[int(rows.places[row])]!r} (row {row}); {len(bad)} such rows in all. Leave such "
-            "keypoints out."
+            f"{ids[int(rows.places[row])]!r} (row {row}); {len(bad)} such rows. Remove these "
+            "keypoints."
         )
     nonzero = values.any(axis=1)
     return DescribedRows(rows.places[nonzero], values[nonzero])

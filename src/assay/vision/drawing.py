@@ -37,11 +37,11 @@ def find_pair(scenes: Sequence[Scene], text: str) -> tuple[Scene, int]:
     number = numbers.removeprefix("1-")
     if not slash or name not in by_name or not number.isdecimal():
         raise UsageError(
-            f"--show takes a pair such as {scenes[0].name}/1-2; found {text!r}. Scenes: "
+            f"--show takes pairs such as {scenes[0].name}/1-2. Found {text!r}. Scenes: "
             f"{', '.join(by_name)}."
         )
     if int(number) not in by_name[name].pairs:
-        raise UsageError(f"Scene {name!r} has no pair 1-{number}.")
+        raise UsageError(f"Scene {name!r} has no pair 1-{number}. Choose another.")
     return by_name[name], int(number)
 
 
@@ -162,7 +162,7 @@ def picture_of_pair(scene: Scene, pair: PairData, *, ranks: Any, found: Any, n: 
     bad = np.flatnonzero(~((first >= -1) & (first < len(pair.target))))
     if len(bad):
         raise UsageError(
-            f"found must hold rows from 0 to {len(pair.target) - 1}, or −1; row {bad[0]} is "
+            f"found must hold rows 0 to {len(pair.target) - 1}, or −1; row {bad[0]} is "
             f"{first[bad[0]]}."
         )
     images = scene.image(1), scene.image(pair.image)

@@ -1,4 +1,4 @@
-"""Which keypoint of one image is which of the other, by the homography between them.
+"""Match keypoints of two images by the homography between them.
 
 A homography says where a point of one image lies in another, and how its surroundings turn. The
 nearest of many points are found by a grid: no matrix of all distances is made.
@@ -41,12 +41,12 @@ def as_homography(matrix: Any, *, what: str = "The homography") -> Floats:
     if not np.isfinite(result).all():
         row, column = np.argwhere(~np.isfinite(result))[0]
         raise ValueRangeError(
-            f"{what} holds {result[row, column]} in row {row}, column {column}. Mend the file."
+            f"{what} holds {result[row, column]} in row {row}, column {column}. Correct the file."
         )
     largest = np.abs(result).max()
     if not largest or not np.linalg.cond(result / largest) < _WORST_CONDITION:
         raise ValueRangeError(
-            f"{what} is singular: it maps the whole image to a line or a point. Mend the file."
+            f"{what} is singular: the image maps to a line or point. Correct the file."
         )
     if result[2, 2] < 0:
         result = -result
@@ -93,7 +93,7 @@ def _of_xml(text: str, name: str) -> Floats:
     """
 
     def refuse_declarations(*_: object) -> None:
-        raise ValueError("it declares types or entities, which are not read")
+        raise ValueError("XML types and entities are not allowed. Remove them")
 
     builder, parser = TreeBuilder(), ParserCreate()
     parser.StartDoctypeDeclHandler = refuse_declarations
@@ -114,7 +114,7 @@ def _of_xml(text: str, name: str) -> Floats:
         if rows is None or columns is None:
             raise ValueError("rows or cols is missing")
     except ValueError as error:
-        raise FormatError(f"{name}: the matrix is not made of numbers; {error}.") from None
+        raise FormatError(f"{name}: the matrix is not numeric: {error}. Correct it.") from None
     if (rows, columns, len(values)) != (3, 3, 9):
         raise ShapeError(
             f"{name}: a homography has 3 rows, 3 columns and 9 numbers, found {rows} rows, "
@@ -168,7 +168,7 @@ def image_size(shape: tuple[int, ...]) -> tuple[int, int]:
     """Return height and width of an image of that shape."""
     sizes = tuple(shape[:2]) if isinstance(shape, tuple | list) else ()
     if len(sizes) != 2 or not all(isinstance(n, int | np.integer) and n > 0 for n in sizes):
-        raise UsageError(f"A shape is that of an image: (height, width, …); found {shape!r}.")
+        raise UsageError(f"Invalid image shape {shape!r}. Pass (height, width, …).")
     return sizes
 
 
@@ -192,8 +192,8 @@ class NearestPoints(NamedTuple):
     distance: Floats  # inf where there is none
 
 
-def nearest_within(points: Floats, others: Floats, radius: float) -> NearestPoints:
-    """Find the nearest of `others` to each point within the radius.
+def nearest_within(points: Floats, candidates: Floats, radius: float) -> NearestPoints:
+    """Find the nearest of `candidates` to each point within the radius.
 
     Of equally near ones the lowest number is taken. A point that is NaN has none.
 
@@ -202,27 +202,27 @@ def nearest_within(points: Floats, others: Floats, radius: float) -> NearestPoin
     """
     index = np.full(len(points), -1, np.int64)
     distance = np.full(len(points), np.inf)
-    firsts = _first_at_each_place(others)
-    for left, right, apart in _blocks(points, others[firsts], radius):
+    firsts = _first_at_each_place(candidates)
+    for left, right, apart in _blocks(points, candidates[firsts], radius):
         starts = np.flatnonzero(np.diff(left, prepend=-1))  # the pairs of a point stand together
         if not len(starts):
             continue
         least = np.minimum.reduceat(apart, starts)
         tied = apart == np.repeat(least, np.diff(starts, append=len(left)))
-        numbers = np.where(tied, firsts[right], len(others))
+        numbers = np.where(tied, firsts[right], len(candidates))
         distance[left[starts]] = least
         index[left[starts]] = np.minimum.reduceat(numbers, starts)
     return NearestPoints(index, distance)
 
 
-def pairs_within(points: Floats, others: Floats, radius: float) -> NearPairs:
+def pairs_within(points: Floats, candidates: Floats, radius: float) -> NearPairs:
     """Find all pairs within the radius, nearest first.
 
     Ties stand by number, left then right; the radius is inclusive.
     """
     blocks: list[NearPairs] = []
     total = 0
-    for block in _blocks(points, others, radius):
+    for block in _blocks(points, candidates, radius):
         blocks.append(block)
         total += len(block.left)
         if total > MOST_KEPT:
@@ -299,13 +299,13 @@ def _spread(starts: Ints, counts: Ints) -> tuple[Ints, Ints]:
 
 
 def point_distances(left: Floats, right: Floats) -> Floats:
-    """Return how far apart points are, row by row."""
+    """Return distances between points, row by row."""
     x, y = (left - right).T
     return np.asarray(np.sqrt(x * x + y * y))
 
 
 class Status(IntEnum):
-    """What is known about a query's true match."""
+    """Status of a query's true match."""
 
     MATCHED = 0
     NO_MATCH = 1  # it lies in the other image, but no keypoint is near enough
@@ -437,10 +437,10 @@ def check_taus(taus: Iterable[float]) -> list[float]:
     values = checks.as_list(taus, "taus")
     for tau in values:
         if not checks.is_real(tau) or not 0 <= float(tau) < math.inf:
-            raise UsageError(f"tau must be a number of pixels ≥ 0, found {tau!r}.")
+            raise UsageError(f"tau is {tau!r}. Pass pixels ≥ 0.")
     radii = [float(tau) for tau in values]
     if not radii or len(set(radii)) < len(radii):
-        raise UsageError(f"taus must be different tolerances, at least one; found {values}.")
+        raise UsageError(f"taus are {values}. Pass different tolerances, at least one.")
     return radii
 
 

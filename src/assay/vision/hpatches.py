@@ -41,7 +41,7 @@ from assay.tables.table import Cell, Table, table_of
 from assay.vision import ranks
 from assay.vision.keypoints import as_id, draw
 from assay.vision.ranks import PRCurve, curve_of, mean_curve, trapezoid_area
-from assay.vision.report import interval_data, level_heading
+from assay.vision.report import interval_data
 from assay.vision.result import interval_aggregate, plain_scores
 
 REFERENCE: Final = "ref"
@@ -66,7 +66,7 @@ _DRAWN: Final = {"pairs": 100_000, "queries": 10_000, "distractors": 20_000}  # 
 
 
 class SceneSize(NamedTuple):
-    """How many patches a sequence has, and in which images beside the reference, from 1 on."""
+    """Number of patches of a sequence, and numbers of its images."""
 
     patches: int
     images: tuple[int, ...]
@@ -90,7 +90,7 @@ class PatchTasks:
 
     @cached_property
     def source(self) -> str:
-        """Where they come from, with a digest of what they are, for the signature."""
+        """Source and digest of the tasks, for the signature."""
         digest = hashlib.sha256()
         for rows in (*self.pairs.values(), self.queries, self.distractors):
             digest.update(np.ascontiguousarray(rows).tobytes())
@@ -109,14 +109,14 @@ def split_scenes(
         if split not in _BY_NAME:
             has = f" {folder} has: {', '.join(listed)}." if listed else ""
             raise UsageError(
-                f"The split {split!r} is a list of sequences in splits.json of HPatches' tasks: "
-                f"name their folder.{has} Without a list there are {', '.join(_BY_NAME)}."
+                f"The split {split!r} needs splits.json. Pass its folder with --tasks.{has} "
+                f"Without it: {', '.join(_BY_NAME)}."
             )
         return tuple(sorted(name for name in names if name.startswith(_BY_NAME[split])))
     absent = [name for name in listed[split] if name not in names]
     if absent:
         raise MismatchError(
-            f"The split {split!r} has the sequences {name_few(absent)}, for which there are no "
+            f"The split {split!r} has the sequences {name_few(absent)}, which have no "
             "patches. Choose another split, or add them."
         )
     return listed[split]
@@ -176,8 +176,8 @@ def _read(path: Path, columns: tuple[str, ...], sizes: Mapping[str, SceneSize]) 
         cells = zip(columns, row, strict=False)
         if len(row) != len(columns) or not all(_is_cell(*cell, number) for cell in cells):
             raise FormatError(
-                f"{path}, line {line}: {','.join(row)[:100]!r} is not a row of {','.join(columns)} "
-                "with a sequence of the split and whole numbers."
+                f"{path}, line {line}: {','.join(row)[:100]!r} is not a row of "
+                f"{','.join(columns)} with a sequence of the split. Correct it."
             )
         rows.append(
             [number[c] if n[0] == "s" else int(c) for n, c in zip(columns, row, strict=True)]
@@ -220,10 +220,7 @@ def _draw_pairs(sizes: Mapping[str, SceneSize], seed: int) -> dict[str, Ints]:
     all_sizes = list(sizes.values())
     some = [i for i, size in enumerate(all_sizes) if size.patches > 1]
     if not some or len(sizes) < 2:
-        raise UsageError(
-            "Verification needs two sequences or more, and one with two patches, to draw wrong "
-            "pairs from."
-        )
+        raise UsageError("Verification needs two sequences, one with two patches. Add some.")
     n = min(_DRAWN["pairs"], 4 * sum(size.patches * len(size.images) for size in all_sizes))
     rng = _SeededDraws(seed, "patch pairs", n)
     scene = np.array(some)[rng.below(np.full(n, len(some)))]
@@ -334,7 +331,7 @@ def number_table(
             leads = whole == best or name in leaders.get(number.name, ())
             last = Cell(whole, "fraction", leads), number.whole.cell(), number.chance
             rows.append((number.name, name, *parts, *last))
-    level = level_heading(first.whole.level)
+    level = Interval.heading(first.whole.level)
     return table_of(("task", "descriptor", *first.intervals, level, "chance"), rows)
 
 

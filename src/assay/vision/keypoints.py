@@ -84,8 +84,8 @@ class Keypoints:
         if len(bad):
             row = int(bad[0])
             raise ValueRangeError(
-                f"{what}: the size of {named[row]!r} is {sizes[row]}; it is a diameter in pixels, "
-                "above 0."
+                f"{what}: the size of {named[row]!r} is {sizes[row]}. Pass a diameter above 0 "
+                "pixels."
             )
         columns = {
             "angle": _column(angle, n, np.float64, f"{what}: angle"),
@@ -215,7 +215,7 @@ def by_size(keypoints: Keypoints, *, least: float = 0.0, most: float = np.inf) -
     Ids(1 integer: 1)
     """
     if not checks.is_real(least) or not checks.is_real(most) or not 0 <= least <= most:
-        raise UsageError(f"Sizes must run from a number ≥ 0 upwards, found {least!r} to {most!r}.")
+        raise UsageError(f"Sizes must rise from a number ≥ 0. Found {least!r} to {most!r}.")
     return keypoints.take((keypoints.size >= least) & (keypoints.size <= most))
 
 
@@ -368,7 +368,7 @@ def fill_path(path: str, names: Mapping[str, object]) -> str:
     for key, name in names.items():
         text, field = str(name), f"{{{key}}}"
         if field in path and (text in ("", ".", "..") or os.path.basename(text) != text):
-            raise UsageError(f"The {key} {text!r} cannot be part of a path.")
+            raise UsageError(f"The {key} {text!r} cannot be part of a path. Rename it.")
         path = path.replace(field, text)
     return path
 
@@ -436,7 +436,7 @@ def write_keypoints(keypoints: Keypoints, path: str | os.PathLike[str]) -> None:
 def _ending(path: str | os.PathLike[str]) -> str:
     ending = Path(path).suffix.lower()
     if ending not in (".csv", ".npz"):
-        raise UsageError(f"{os.fspath(path)}: keypoints are stored in .csv and .npz files.")
+        raise UsageError(f"{os.fspath(path)}: unknown ending. Use .csv or .npz.")
     return ending
 
 
@@ -455,10 +455,12 @@ def _read_npz(path: str | os.PathLike[str]) -> Keypoints:
         return Keypoints.of(points[:, :2], size=diameter, response=response, what=name)
     missing = [key for key in ("ids", "xy", "size") if key not in arrays]
     if missing:
-        raise FormatError(f"{name} lacks {', '.join(missing)}.")
+        raise FormatError(f"{name} lacks {', '.join(missing)}. Add it.")
     ids, detector = arrays.pop("ids"), arrays.pop("detector", np.array(""))
     if ids.ndim != 1 or ids.dtype.kind not in "iuU" or detector.dtype.kind != "U" or detector.ndim:
-        raise FormatError(f"{name}: ids are text or whole numbers, and detector is one text.")
+        raise FormatError(
+            f"{name}: invalid ids or detector. Use text or whole numbers, and one detector."
+        )
     named = Ids.of(ids if ids.dtype.kind in "iu" else ids.tolist(), "keypoint")
     xy = arrays.pop("xy")
     columns: dict[str, Any] = {"size": arrays.pop("size"), **arrays}
@@ -481,7 +483,7 @@ def _read_csv(path: str | os.PathLike[str]) -> Keypoints:
     cells = {column: [row[at] for row in rows] for at, column in enumerate(header)}
     ids, detectors = cells.pop("id"), set(cells.pop("detector", [])) or {""}
     if len(detectors) > 1:
-        raise FormatError(f"{name} mixes the detectors {', '.join(sorted(detectors))}.")
+        raise FormatError(f"{name} mixes the detectors {', '.join(sorted(detectors))}. Split it.")
     columns: dict[str, Any] = {}
     for column, texts in cells.items():
         whole = column in _WHOLE

@@ -57,7 +57,7 @@ class MatchingResult:
 
     @property
     def categories(self) -> list[str]:
-        """All of them together, then each, if there are several."""
+        """All categories together, then each, if there are several."""
         names = sorted({pair.category for pair in self.pairs})
         return [report.ALL, *names] if len(names) > 1 else [report.ALL]
 
@@ -77,7 +77,7 @@ class MatchingResult:
         return by_measure | {name: values.mean(axis=1) for name, values in repeated.items()}
 
     def spreads(self, category: str = report.ALL) -> dict[str, float]:
-        """Return how means of homographies vary over the repeats: their standard deviation."""
+        """Return the standard deviation of homography means over repeats."""
         judged = _judge_corners(self.of_category(category))
         means = {
             name: [report.mean_defined(repeat) for repeat in values.T]
@@ -245,7 +245,7 @@ class MatchingReport(Shown):
 
     @cached_property
     def comparison(self) -> Comparison | None:
-        """Contestants on MMA of the same pairs, whole scenes resampled; None where pairs differ."""
+        """Comparison of contestants on MMA by scenes; None where pairs differ."""
         if len(self.results) < 2 or len(self.summaries) < len(self.results):
             return None
         try:
@@ -289,7 +289,7 @@ class MatchingReport(Shown):
             bare = bare.replace("field step ", "")  # as SuperGlue and those after it have it
             heads.append(bare.replace("score@", "matching score@"))
             if name.endswith("±"):
-                heads.append(report.level_heading(self.experiment.evaluation.level))
+                heads.append(Interval.heading(self.experiment.evaluation.level))
         rows = [
             tuple(cell for name in columns for cell in _cells(summary, name))
             for summary in self._rows()
@@ -313,14 +313,20 @@ class MatchingReport(Shown):
         return Table(columns, tuple(row for summary in self._rows() for row in _long_rows(summary)))
 
     def page(self) -> Page:
-        """Return tables with words between them, for people."""
-        first, *rest = self.tables()
+        """Return tables, verdicts and remarks as a page."""
+        return self._lay_out(self.tables())
+
+    def screen(self) -> Page:
+        """Return the field's AUC and MMA alone, to fit on a screen."""
+        scenes = [self._scene_table()] if self.per_scene else []
+        return self._lay_out([self._table(_HOMOGRAPHIES[:7]), self._table(_BRIEF), *scenes])
+
+    def _lay_out(self, tables: list[Table]) -> Page:
         sets = "; ".join(dict.fromkeys(result.settings["keypoints"] for result in self.results))
         how = f"homographies by {self.estimator.name}, {self.estimator.repeats} repeats"
-        about = f"{how}; keypoints: {sets}"
-        head: Page = [Words(f"pixels in image k; {about}"), first]
+        about = Words(f"Errors in pixels of image k; {how}; keypoints: {sets}.", "method")
         compared = filter(None, [self.comparison])
-        return report.lay_out(head, compared, list(rest), self.remarks, self.signature)
+        return report.lay_out([*tables], compared, [about], self.remarks, self.signature)
 
     def paper(self) -> Page:
         """Return one table for a paper: descriptors with matchers × AUC and MMA."""
@@ -381,6 +387,11 @@ _MATCHES: Final = (
     *("descriptor", "matcher", "category", "pairs", "keypoints", "matches"),
     *(f"repeatability@{HEADLINE}", f"score@{HEADLINE}", "MMA@1", f"MMA@{HEADLINE} ±"),
     *("MMA@5", "MMA@10", f"chance MMA@{HEADLINE}"),
+)
+_BRIEF: Final = (
+    *("descriptor", "matcher", "category"),
+    f"MMA@{HEADLINE} ±",
+    f"chance MMA@{HEADLINE}",
 )
 _HOMOGRAPHIES: Final = (
     *("descriptor", "matcher", "category", "pairs"),
@@ -447,7 +458,7 @@ def match_images(
     parsed = tuple(Matcher.of(name) for name in dict.fromkeys(matchers))
     loaded = run.load_scenes(experiment.dataset) if scenes is None else list(scenes)
     if not parsed or not loaded:
-        raise UsageError("Matching needs at least one matcher and one scene.")
+        raise UsageError("Matching needs a matcher and a scene. Add them.")
     how = estimator or Estimator()
     evaluate = partial(_match_scene, matchers=parsed, estimator=how)
     parts = run.evaluate_scenes(experiment, loaded, evaluate, threads=threads, progress=progress)

@@ -55,7 +55,7 @@ class Matcher:
     def __post_init__(self) -> None:
         """Refuse a ratio that no two distances have."""
         if self.ratio is not None and not (is_real(self.ratio) and 0 < self.ratio <= 1):
-            raise UsageError(f"A ratio is above 0 and not above 1, found {self.ratio!r}.")
+            raise UsageError(f"The ratio is {self.ratio!r}. Pass above 0, up to 1.")
 
     @classmethod
     def of(cls, text: str) -> Matcher:
@@ -69,13 +69,13 @@ class Matcher:
         name, colon, limit = text.partition(":")
         if name not in MATCHERS:
             hint = did_you_mean(name, MATCHERS)
-            raise UsageError(f"Unknown matcher {text!r}.{hint} There are {', '.join(MATCHERS)}.")
+            raise UsageError(f"Unknown matcher {text!r}.{hint} Known: {', '.join(MATCHERS)}.")
         mutual, tested = "mutual" in name, "ratio" in name
         ratio = parse_number(limit) if colon else RATIO
         if (colon and not tested) or ratio is None or not 0 < ratio <= 1:
             raise UsageError(
-                f"The matcher {text!r}: a number above 0 and not above 1 may follow ratio and "
-                f"mutual-ratio, such as ratio:{RATIO}."
+                f"The matcher {text!r}: only ratio and mutual-ratio take a limit above 0, up "
+                f"to 1. Write ratio:{RATIO}."
             )
         return cls(text, mutual, ratio if tested else None)
 
@@ -110,10 +110,10 @@ class Estimator:
         if self.name not in ESTIMATORS:
             hint = did_you_mean(self.name, ESTIMATORS)
             raise UsageError(
-                f"Unknown estimator {self.name!r}.{hint} There are {', '.join(ESTIMATORS)}."
+                f"Unknown estimator {self.name!r}.{hint} Known: {', '.join(ESTIMATORS)}."
             )
         if not is_real(self.pixels) or not 0 < self.pixels < math.inf:
-            raise UsageError(f"An inlier's error is above 0 pixels, found {self.pixels!r}.")
+            raise UsageError(f"The inlier error is {self.pixels!r}. Pass pixels above 0.")
 
     def estimate(self, left: Floats, right: Floats) -> list[Floats | None]:
         """Estimate the homography from points to points, once for each repeat.
@@ -177,7 +177,7 @@ def error_auc(errors: Floats, threshold: float) -> float:
     0.4375
     """
     if not is_real(threshold) or not 0 < threshold < math.inf:
-        raise UsageError(f"The threshold of errors is above 0, found {threshold!r}.")
+        raise UsageError(f"The threshold is {threshold!r}. Pass a number above 0.")
     if not len(errors):
         return math.nan
     below = np.sort(errors[errors < threshold])
@@ -362,7 +362,7 @@ def evaluate_image_retrieval(
         [1.0, 1.0]
     """
     if len(images) < 2:
-        raise UsageError("Image retrieval needs two or more scenes to choose from.")
+        raise UsageError("Image retrieval needs two scenes. Add scenes.")
     names = [(scene, number) for scene in images for number in range(1, len(images[scene]) + 1)]
     doc_ids = [as_id(f"{scene}/{number}") for scene, number in names]
     scenes = sorted(images)

@@ -111,8 +111,8 @@ def read_image(source: str | os.PathLike[str] | NDArray[Any]) -> Image:
             ) from None
     if image is None:
         raise FormatError(
-            f"Cannot read the image {name}: OpenCV does not understand its {len(data)} bytes. "
-            "Fetch it again, or save it as PNG."
+            f"Cannot read the image {name}: OpenCV cannot decode its {len(data)} bytes. Fetch "
+            "it again, or save it as PNG."
         )
     return as_bgr(image, what=name)
 
@@ -128,10 +128,7 @@ def as_bgr(image: Any, *, what: str = "The image") -> Image:
     if array.dtype.newbyteorder("=") == np.uint16:  # 65535 = 257 · 255; halves go up
         array = ((array.astype(np.uint32) + 128) // 257).astype(np.uint8)
     if array.dtype != np.uint8:
-        raise ValueRangeError(
-            f"{what} holds {array.dtype}; images are uint8 or uint16. Scale it, so that the range "
-            "of its values is known."
-        )
+        raise ValueRangeError(f"{what} holds {array.dtype}. Convert it to uint8 or uint16.")
     eight = array[:, :, None] if array.ndim == 2 else array
     return np.ascontiguousarray(np.broadcast_to(eight, (*eight.shape[:2], 3)))
 
@@ -203,7 +200,7 @@ def _check_detector(name: str) -> str:
     key = str(name).lower()
     if key not in DETECTORS:
         hint = did_you_mean(key, DETECTORS)
-        raise UsageError(f"Unknown detector {name!r}.{hint} There are {', '.join(DETECTORS)}.")
+        raise UsageError(f"Unknown detector {name!r}.{hint} Known: {', '.join(DETECTORS)}.")
     return key
 
 
@@ -254,8 +251,8 @@ def compute(
             described, values = feature.compute(image, points) if points else ((), None)
         except (cv2.error, TypeError, OverflowError) as error:
             raise InputError(
-                f"{family} cannot describe these keypoints ({error_text(error)}). Check that "
-                f"octaves and levels are those of {family}."
+                f"{family} cannot describe these keypoints ({error_text(error)}). Use octaves "
+                f"and levels of {family}."
             ) from None
     places, values = _order_rows(described, values, len(inner))
     return DescribedRows(seen[places], values)
@@ -276,7 +273,7 @@ def _points(cv2: Any, keypoints: Keypoints, scale: KeypointScale) -> list[Any]:
     read beyond the image.
     """
     if len(keypoints) >= 1 << 24:
-        raise UsageError(f"{len(keypoints)} keypoints are more than OpenCV can tell apart.")
+        raise UsageError(f"{len(keypoints)} keypoints exceed OpenCV's limit. Use fewer.")
     angle = np.where(keypoints.angle == UPRIGHT, 0.0, keypoints.angle % 360.0)
     size = np.clip(keypoints.size, 1e-6, 1e6)
     columns = (

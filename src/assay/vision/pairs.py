@@ -47,7 +47,7 @@ Seconds = dict[str, float]
 
 
 class PairCounts(NamedTuple):
-    """What became of every query keypoint of a pair, for one tolerance."""
+    """Counts of the outcomes of a pair's query keypoints at one tolerance."""
 
     matched: int  # its true match and both descriptors are there
     no_match: int
@@ -180,7 +180,9 @@ def make_pair(
     settings = keypoints or KeypointSettings()
     radii = check_taus(taus)
     if k not in scene.pairs:
-        raise UsageError(f"Scene {scene.name!r} has the pairs 1–{scene.pairs}; there is no 1–{k}.")
+        raise UsageError(
+            f"Scene {scene.name!r} has the pairs 1–{scene.pairs}, not 1–{k}. Choose another."
+        )
     how: dict[str, Any] = {"keypoints": settings, "descriptor": descriptor, "options": options}
     left = reference or describe_image(scene, 1, **how)
     by_id = settings.source == "project"
@@ -359,7 +361,7 @@ class Distractors(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SceneContext:
-    """How every scene of a descriptor is evaluated; `scenes` are all of the experiment."""
+    """Shared evaluation settings of a descriptor's scenes."""
 
     scenes: Mapping[str, Scene]
     descriptor: DescriptorSettings
@@ -556,10 +558,10 @@ class _SceneEvaluation:
     ) -> list[verification.CandidateCounts]:
         rows, ids, broken = self.context.distractors(self.scene.name, settings)
         if broken:
-            what = "fewer distractors" if rows else "not computed, as there are no distractors"
+            what = "fewer distractors" if rows else "not computed without distractors"
             self.notes.append(
-                f"{self.context.descriptor.name}: {task} of {self.scene.name}: {what}: the first "
-                f"image of {checks.name_few(broken)} could not be used"
+                f"{self.context.descriptor.name}: {task} of {self.scene.name}: {what}: the "
+                f"first image of {checks.name_few(broken)} was unusable"
             )
         if not rows:
             return []
@@ -601,6 +603,6 @@ def whole_rows(side: Side) -> tuple[Array, NDArray[np.bool_]]:
 def _notes(scene: Scene, k: int, descriptor: DescriptorSettings, side: Side) -> Iterable[str]:
     if len(side.described.failed):
         yield (
-            f"{descriptor.name}: {len(side.described.failed)} of {len(side.keypoints)} keypoints "
-            f"of {scene.name}/{k} could not be described"
+            f"{descriptor.name}: {len(side.described.failed)} of {len(side.keypoints)} "
+            f"keypoints of {scene.name}/{k} could not be described"
         )

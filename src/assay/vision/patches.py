@@ -71,8 +71,8 @@ class PatchScene:
         sizes = {key: len(rows) for key, rows in self.vectors.items()}
         if len(set(sizes.values())) > 1:
             raise MismatchError(
-                f"Scene {self.name!r}: patch i of each file is the same point, so all files have "
-                f"one length; found {sizes}."
+                f"Scene {self.name!r}: files differ in length: {sizes}. Patch i must be the "
+                "same point in each."
             )
 
 
@@ -114,7 +114,7 @@ class PatchResult:
 
     @property
     def by_difficulty(self) -> dict[str, dict[str, float]]:
-        """Patch mAP and matching mAP of easy, hard and tough patches, as far as there are any."""
+        """Patch mAP and matching mAP by difficulty, where present."""
         return {
             number.task: {
                 part: each.estimate for part, each in number.intervals.items() if part != _ALL
@@ -228,7 +228,7 @@ def _read_scenes(
             scenes.append(PatchScene(home.name, category_of(home.name), vectors))
     if not scenes:
         names = " or ".join(f"{hpatches.REFERENCE}{ending}" for ending in endings)
-        raise FormatError(f"There are no scenes of patches: no folder has {names}.")
+        raise FormatError(f"No scenes of patches: no folder holds {names}. Check the path.")
     return scenes
 
 
@@ -240,7 +240,7 @@ def _read(path: Path) -> NDArray[Any]:
         with np.errstate(over="ignore"):  # infinite numbers are refused with their place
             return np.array(rows, np.float32)
     except ValueError as error:
-        raise FormatError(f"{path}: each line must hold as many numbers: {error}.") from None
+        raise FormatError(f"{path}: lines differ in length: {error}. Correct it.") from None
 
 
 def evaluate_patches(
@@ -280,11 +280,11 @@ def evaluate_patches(
     """
     by_name = {scene.name: scene for scene in scenes}
     if split is None and tasks is not None:
-        raise UsageError("Task files belong to a split, such as a. Name it.")
+        raise UsageError("Task files need a split, such as a. Pass it.")
     names = list(by_name) if split is None else hpatches.split_scenes(split, list(by_name), tasks)
     if not names:
         place = f" in split {split!r}" if split else ""
-        raise UsageError(f"There are no scenes of patches{place}.")
+        raise UsageError(f"No scenes of patches{place}. Check the folder.")
     test_scenes = [by_name[scene] for scene in names]
     pairs = [pair for scene in test_scenes for pair in _pairs(scene, metric, threads)]
     result = DescriptorResult.of(name, pairs, keypoints="patches", metric=metric, tau=0.0)
@@ -353,10 +353,10 @@ def _verify(
                 steps = (chance % np.uint64(n - 1)).astype(np.int64) + 1
                 wrong_rows["same"] = rows[(np.arange(n) + steps) % n]
             if len(scenes) > 1:
-                others = [
+                distant = [
                     s.vectors[hpatches.REFERENCE] for i, s in enumerate(scenes) if i != number
                 ]
-                pool = np.concatenate(others)
+                pool = np.concatenate(distant)
                 wrong_rows["other"] = pool[(chance % np.uint64(len(pool))).astype(np.int64)]
             near = JudgedPairs(number, paired_distances(ref, rows, metric))
             far = {
@@ -503,7 +503,9 @@ def _read_strip(path: Path) -> Image:
     strip = read_image(path)
     height, side = strip.shape[:2]
     if height % side:
-        raise ShapeError(f"{path}: {side} × {height} pixels are not a column of square patches.")
+        raise ShapeError(
+            f"{path}: {side} × {height} pixels are not a column of square patches. Correct it."
+        )
     return strip.reshape(-1, side, side, 3)
 
 
@@ -520,7 +522,8 @@ def _describe_scene(strips: PatchScene, descriptor: str, options: Mapping[str, A
         example = next((row for row in rows if row is not None), None)
         if example is None:
             raise FormatError(
-                f"{strips.name}/{key}: {descriptor} described none of {len(rows)} patches."
+                f"{strips.name}/{key}: {descriptor} described none of {len(rows)} patches. "
+                "Check it."
             )
         vectors[key] = np.stack([np.zeros_like(example) if row is None else row for row in rows])
     return replace(strips, vectors=vectors, seconds=perf_counter() - start)
@@ -577,8 +580,8 @@ class PatchReport(Shown):
             judged["retrieval AP"] = [item.retrieval for item in self.protocols]
         if len({item.result.query_set for item in self.results}) > 1:
             raise MismatchError(
-                "These descriptors are of different patches, so their means are not comparable: "
-                "each folder needs the same scenes and files, with as many patches."
+                "The folders hold different patches. Use the same scenes, files and numbers "
+                "of patches."
             )
         names = [item.name for item in self.results]
         how = self.results[0].resampling
@@ -598,12 +601,12 @@ class PatchReport(Shown):
             lines.append(f"split {item.tasks.split}: {len(item.tasks.scenes)} sequences")
             if item.tasks.drawn:
                 lines.append(
-                    f"drawn by seed {item.tasks.seed}, as there is no task file: "
+                    f"drawn by seed {item.tasks.seed}, without task file: "
                     f"{', '.join(item.tasks.drawn)}"
                 )
         lines += [
-            f"{item.name}: {item.empty_rows} descriptors are all zeros; HPatches' tasks take them "
-            "as they are"
+            f"{item.name}: {item.empty_rows} descriptors are all zeros and were kept in "
+            "HPatches' tasks"
             for item in self.protocols
             if item.empty_rows
         ]
@@ -633,7 +636,7 @@ class PatchReport(Shown):
         return report.category_data([row for item in self.results for row in item.summaries])
 
     def page(self) -> Page:
-        """Return tables with words between them, for people."""
+        """Return tables, verdicts and remarks as a page."""
         tables: Page = list(self.tables())
         return report.lay_out(tables, self.comparisons, [], self.remarks, self.signature)
 

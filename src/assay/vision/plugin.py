@@ -1,4 +1,4 @@
-"""Declare what the vision room offers to the rest of the house."""
+"""Declare the vision plugin."""
 
 from assay.plugins import CommandEntry, Plugin
 

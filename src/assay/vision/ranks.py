@@ -328,7 +328,7 @@ class PairRanks:
 
     @property
     def n_queries(self) -> int:
-        """How many keypoints the first image has."""
+        """Number of keypoints of the first image."""
         return len(self.query_ids)
 
     @property
@@ -366,15 +366,9 @@ def choose_metric(stated: str | None, kind: str, what: str) -> Metric:
     if stated is None:
         return "hamming" if bits else "l2"
     if bits and stated != "hamming":
-        raise UsageError(
-            f"{what} gives bits, which are compared by Hamming distance. Leave metric: {stated} "
-            "out, or say metric: hamming."
-        )
+        raise UsageError(f"{what} gives bits. Omit metric: {stated}, or set metric: hamming.")
     if stated == "hamming" and not bits:
-        raise UsageError(
-            f"{what} gives floats, and Hamming distances are of bits. Leave metric: hamming out, "
-            "or say metric: l2 or cosine."
-        )
+        raise UsageError(f"{what} gives floats. Set metric: l2 or cosine.")
     return stated  # type: ignore[return-value]
 
 
@@ -465,8 +459,8 @@ def _vectors(queries: Any, docs: Any, metric: str) -> tuple[NDArray[Any], NDArra
     )
     if left.shape[1] != right.shape[1]:
         raise MismatchError(
-            f"query_vectors have {left.shape[1]} columns and target_vectors {right.shape[1]}: "
-            "descriptors of two kinds cannot be compared."
+            f"query_vectors have {left.shape[1]} columns and target_vectors {right.shape[1]}. "
+            "Use one kind of descriptor."
         )
     packed = left.dtype == right.dtype == np.uint8
     if metric == "hamming" and not packed:

@@ -36,11 +36,6 @@ _ABOUT: Final = ("descriptor", "category", "scenes", "queries", "excluded", "fai
 _MOST_NOTES: Final = 3
 
 
-def level_heading(level: float) -> str:
-    """Return the heading of a column of intervals, as short as these tables have it."""
-    return f"{100 * level:g} %"
-
-
 def fractions(values: Iterable[float | None]) -> list[Cell]:
     """Return a cell for each number from 0 to 1."""
     return [Cell(value, "fraction") for value in values]
@@ -64,7 +59,7 @@ def category_table(
 
     `leaders` may be the best over all categories; single categories were not tested.
     """
-    level = level_heading(summaries[0].micro.level)
+    level = Interval.heading(summaries[0].micro.level)
     means = ("mAP (micro)", level, "mAP (macro)", level)
     rows = []
     for summary in summaries:
@@ -154,7 +149,7 @@ def task_table(
                 add(result.name, name, pooled.interval(kind, labelled, **resampling), labels)
         for task, mean in image_intervals(result, resampling).items():
             add(result.name, task.replace("_", " "), mean, (None, None, None))
-    level = level_heading(resampling.get("level", 0.95))
+    level = Interval.heading(resampling.get("level", 0.95))
     columns = ("descriptor", "task", "AP", level, "+1", "0", "-1")
     return table_of(columns, rows) if rows else None
 
@@ -399,7 +394,7 @@ def compare_descriptors(
         comparison = compare_descriptors(result.headline, measures=["AP", "Success@1"])
     """
     if len(results) < 2:
-        raise UsageError("A comparison takes two or more results.")
+        raise UsageError("A comparison needs two results. Add one.")
     for result in results:
         checks.require(result, DescriptorResult, "every result", "a DescriptorResult")
     names = [result.name for result in results]
@@ -426,11 +421,12 @@ def comparison_words(comparison: Comparison) -> Page:
 def lay_out(
     head: Page, comparisons: Iterable[Comparison], rest: Page, remarks: Sequence[str], sign: str
 ) -> Page:
-    """Put a page together: tables, comparisons, further tables, remarks, signature."""
-    page = list(head)
-    for comparison in comparisons:
-        page += comparison_words(comparison)
-    return [*page, *rest, *(Words(line, "remark") for line in remarks), Words(sign, "signature")]
+    """Put a page together: verdicts, tables, pairs, further tables, remarks, signature."""
+    parts = [part for comparison in comparisons for part in comparison_words(comparison)]
+    first = [part for part in parts if getattr(part, "role", "") in ("verdict", "numbers")]
+    below = [part for part in parts if part not in first]
+    notes = (Words(line, "remark") for line in remarks)
+    return [*first, *head, *below, *rest, *notes, Words(sign, "signature")]
 
 
 def compare_named(
@@ -442,7 +438,7 @@ def compare_named(
 
 
 def _why_not(results: Sequence[DescriptorResult]) -> str:
-    """Explain what differs, with sizes and chance."""
+    """Explain the difference, with sizes and chance."""
     lines = []
     for result in results[:5]:
         pool = float(np.mean([pair.n_docs for pair in result.pairs])) if result.pairs else 0.0
@@ -452,9 +448,8 @@ def _why_not(results: Sequence[DescriptorResult]) -> str:
             + (f", keypoints {result.keypoints!r})" if result.keypoints else ")")
         )
     return (
-        "These results are of different queries, so their means are not comparable: "
-        f"{'; '.join(lines)}. Use one locked set of keypoints for all, or force the comparison of "
-        "scene means."
+        f"The results have different queries: {'; '.join(lines)}. Use one locked set of "
+        "keypoints, or force the comparison of scene means."
     )
 
 
@@ -482,7 +477,7 @@ class ExperimentReport(Shown):
 
     @property
     def rule(self) -> str:
-        """How verification and retrieval are judged in the wide row."""
+        """Rule of verification and retrieval in the wide row."""
         return self.found.experiment.evaluation.rule
 
     @property
@@ -518,7 +513,7 @@ class ExperimentReport(Shown):
 
     @cached_property
     def comparison(self) -> Comparison | None:
-        """How descriptors compare on AP; None for one, or where they must not be compared."""
+        """Comparison of descriptors on AP; None if impossible."""
         if len(self.found.headline) < 2:
             return None
         how = self.found.experiment.evaluation.comparing
@@ -536,8 +531,8 @@ class ExperimentReport(Shown):
         if len(experiment.notes) > _MOST_NOTES:
             lines.append(f"… and {len(experiment.notes) - _MOST_NOTES} more such notes")
         lines += [
-            f"{result.name}: {result.n_failed} of {result.n_queries - result.n_excluded} queries "
-            "failed, as their keypoint or its true match could not be described; they count 0"
+            f"{result.name}: {result.n_failed} of {result.n_queries - result.n_excluded} "
+            "queries failed (keypoint or true match not described, counted as 0)"
             for result in experiment.headline
             if result.n_failed
         ]
@@ -546,7 +541,7 @@ class ExperimentReport(Shown):
         if self.comparison is None and len(experiment.headline) > 1:
             lines.append(f"not compared: {_why_not(experiment.headline)} (--force)")
         if self.force and len({result.query_set for result in experiment.headline}) > 1:
-            lines.append("comparison forced: scene means on different keypoints")
+            lines.append("comparison forced on different keypoints: scene means only")
         tied = (
             (result.name, tied_remark(result.scores, "keypoints")) for result in experiment.headline
         )
@@ -573,7 +568,7 @@ class ExperimentReport(Shown):
         return self.found.records(rule=self.rule)
 
     def page(self) -> Page:
-        """Return tables with words between them, for people."""
+        """Return tables, verdicts and remarks as a page."""
         how = self.found.experiment.evaluation
         keypoints = "; ".join(dict.fromkeys(result.keypoints for result in self.found.headline))
         first, *tables = self.tables()

@@ -45,7 +45,7 @@ _BIN_ENDS: Final = (1, 2, 3, 4, 5, 10, 20, 50, 100)
 
 @dataclass(frozen=True, order=True)
 class Failure:
-    """Something that could not be evaluated at all: an image, a homography, a pair."""
+    """An image, homography or pair that could not be evaluated."""
 
     scene: str
     pair: str
@@ -54,7 +54,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class DescriptorCost:
-    """What a descriptor takes: bytes of each, how many were computed, and how long that took."""
+    """Cost of a descriptor: bytes each, number computed, and seconds."""
 
     row_bytes: int = 0
     described: int = 0
@@ -68,7 +68,7 @@ class DescriptorCost:
 
 @dataclass(frozen=True)
 class MatchRankBin:
-    """How many true matches have a rank from `first` to `last`; `last` is 0 for all beyond."""
+    """Number of true matches with ranks `first` to `last`; `last` is 0 for the rest."""
 
     first: int
     last: int
@@ -127,13 +127,13 @@ class DescriptorResult:
         for pair, other in pairwise(ordered):
             if (pair.scene, pair.pair) == (other.scene, other.pair):
                 raise MismatchError(
-                    f"The pair {pair.pair} of scene {pair.scene!r} is there twice. Parts of a "
-                    "result must not overlap."
+                    f"The pair {pair.pair} of scene {pair.scene!r} appears twice. Merge parts "
+                    "without overlap."
                 )
             if pair.scene == other.scene and pair.category != other.category:
                 raise MismatchError(
                     f"Scene {pair.scene!r} is in category {pair.category!r} and in "
-                    f"{other.category!r}. A scene has one category."
+                    f"{other.category!r}. Keep one."
                 )
         parsed = tuple(dict.fromkeys((*parse_many("AP"), *parse_many(measures))))
         return cls(name, ordered, conventions=rules, measures=parsed, **more)
@@ -152,8 +152,8 @@ class DescriptorResult:
                     raise MismatchError(f"The parts have different {what}: {here} and {there}.")
         if any(part.image_retrieval is not None for part in parts):
             raise UsageError(
-                "Image retrieval ranks the images of all scenes against each other, so parts of "
-                "it make no whole. Merge results without it, or evaluate all scenes together."
+                "Image retrieval cannot be merged: it ranks images of all scenes together. "
+                "Merge without it, or evaluate all scenes at once."
             )
         stages = dict.fromkeys(chain.from_iterable(part.timings for part in parts))
         pairs, failures, pooled = (
@@ -423,7 +423,7 @@ class DescriptorResult:
 
     @cached_property
     def tasks(self) -> dict[str, PooledResult]:
-        """Verification and retrieval, as far as they were computed."""
+        """Computed verification and retrieval results."""
         parts = {
             task: tuple(counts for counts in self.pooled if counts.task == task) for task in TASKS
         }
@@ -480,7 +480,7 @@ class DescriptorResult:
 
 @dataclass(frozen=True, eq=False)
 class ScenePart:
-    """What one scene adds to the result of a descriptor; ranks for each tolerance."""
+    """Contribution of one scene to a descriptor's result, per tolerance."""
 
     scene: str
     ranks: Mapping[float, tuple[PairRanks, ...]]

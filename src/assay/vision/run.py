@@ -66,7 +66,7 @@ class ExperimentResult(Shown):
 
     @property
     def failures(self) -> tuple[tuple[str, Failure], ...]:
-        """What could not be evaluated, with the descriptor."""
+        """Failures, with their descriptor."""
         return tuple(
             (result.name, failure) for result in self.headline for failure in result.failures
         )
@@ -123,7 +123,7 @@ def load_scenes(dataset: DatasetSettings) -> list[Scene]:
 
 
 def size_of(scenes: Iterable[Scene]) -> str:
-    """Return the size of images for a signature; nothing where they are as they are."""
+    """Return the size of resized images for a signature; else empty."""
     sides = sorted({scene.side for scene in scenes if scene.side is not None})
     return f" in images of {','.join(map(str, sides))} pixels" if sides else ""
 
@@ -158,12 +158,12 @@ def run_experiment(
     """
     loaded = load_scenes(experiment.dataset) if scenes is None else list(scenes)
     if not loaded:
-        raise UsageError("There are no scenes.")
+        raise UsageError("No scenes. Check the folder.")
     how = experiment.evaluation
     if len(loaded) < 2 and (how.verification or how.retrieval or how.image_retrieval):
         raise UsageError(
-            "verification, retrieval and image_retrieval need other scenes, and there is only "
-            f"{loaded[0].name!r}. Leave them out, or add scenes."
+            "verification, retrieval and image_retrieval need other scenes than "
+            f"{loaded[0].name!r}. Omit them, or add scenes."
         )
     checkpoint = SceneCheckpoint(work_folder)
     computed: list[bool] = []
@@ -324,7 +324,7 @@ class SceneCheckpoint:
         return None if part is None else _unpack(part.notes["part"], part.arrays)
 
     def save(self, part: ScenePart, descriptor: str, fingerprint: str) -> None:
-        """Write a part, whole or not at all."""
+        """Write a part atomically."""
         arrays: dict[str, Any] = {}
         name, notes = _name_of(descriptor, part.scene), {"part": _pack(part, arrays)}
         Checkpoint(self.folder, fingerprint).save(name, arrays, notes)

@@ -60,7 +60,7 @@ _OXFORD: Final = {
 
 
 def category_of(name: str) -> str:
-    """Return what changes in a scene, by its name.
+    """Return the category of a scene by its name.
 
     Names are `i_…`, `v_…` or one of the Oxford scenes.
 
@@ -94,7 +94,7 @@ def name_categories(names: list[str], categories: Categories) -> dict[str, str]:
         kinds = {name: (mapping[name], f"{source}, scene {name!r}") for name in names}
     for kind, place in kinds.values():
         if not isinstance(kind, str) or not kind.strip():
-            raise FormatError(f"{place}: a category is text that is not empty, found {kind!r}.")
+            raise FormatError(f"{place}: categories must be non-empty text. Found {kind!r}.")
     return {name: kind for name, (kind, _) in kinds.items()}
 
 
@@ -112,9 +112,11 @@ def _read_mapping(path: str | os.PathLike[str]) -> dict[str, Any]:
     mapping = {}
     for line, row in rows:
         if len(row) != 2:
-            raise FormatError(f"{name}, line {line}: expected 2 columns, found {len(row)}.")
+            raise FormatError(
+                f"{name}, line {line}: expected 2 columns, found {len(row)}. Correct it."
+            )
         if row[0] in mapping:
-            raise FormatError(f"{name}, line {line}: scene {row[0]!r} appears twice.")
+            raise FormatError(f"{name}, line {line}: scene {row[0]!r} appears twice. Keep one.")
         mapping[row[0]] = row[1]
     return mapping
 
@@ -163,8 +165,8 @@ class Scene:
         expected = list(range(2, len(self.images) + 1))
         if sorted(self.homographies) != expected or not expected:
             raise InputError(
-                f"Scene {self.name!r} has {len(self.images)} images, so homographies are needed "
-                f"to {expected or 'at least one other'}; found {sorted(self.homographies)}."
+                f"Scene {self.name!r} has {len(self.images)} images: homographies "
+                f"{sorted(self.homographies)}, needed {expected or 'at least one'}."
             )
         checked = {
             k: as_homography(H, what=f"The homography of scene {self.name!r} to image {k}")
@@ -246,7 +248,7 @@ def find_scenes(
     scenes = _find_parts([root.resolve()], layouts) or _find_parts(inner, layouts)
     if not scenes:
         forms = "; or ".join(LAYOUTS[name].form for name in layouts)
-        raise InputError(f"{root} holds no scenes: no folder has {forms}.")
+        raise InputError(f"{root} holds no scenes: no folder holds {forms}. Check the path.")
     kinds = name_categories(list(scenes), categories)
     return [
         Scene(
@@ -267,7 +269,7 @@ def _find_parts(folders: Iterable[Path], layouts: tuple[str, ...]) -> dict[str, 
         usable = [parts for parts in by_layout if any(parts)]
         whole = [parts for parts in usable if all(parts)]
         if len(whole) > 1:
-            raise FormatError(f"{folder} holds the files of two layouts. Say which one is meant.")
+            raise FormatError(f"{folder} holds files of two layouts. Pass layout.")
         images, homographies = next(iter(whole or usable), ({}, {}))
         if homographies:  # numbered pictures alone are no scene
             _refuse_gaps(folder, images, homographies)
@@ -283,7 +285,7 @@ def _number_files(folder: Path, layout: _Layout) -> Parts:
             number = int(match[1]) if match else -1
             if number in files:
                 raise FormatError(
-                    f"{path} and {files[number].name} both claim the number {number}. Remove one."
+                    f"{path} and {files[number].name} are both number {number}. Remove one."
                 )
             if match:
                 files[number] = path
@@ -294,11 +296,11 @@ def _refuse_gaps(folder: Path, images: dict[int, Path], homographies: dict[int, 
     needed = set(range(1, max([*images, *homographies]) + 1))
     lost = sorted(needed - set(images))
     if lost:
-        raise FormatError(f"{folder} lacks the image {checks.name_few(lost)}.")
+        raise FormatError(f"{folder} lacks the image {checks.name_few(lost)}. Add it.")
     unmapped = sorted(needed - {1} - set(homographies))
     if unmapped:
         raise FormatError(
-            f"{folder} lacks the homography from image 1 to {checks.name_few(unmapped)}."
+            f"{folder} lacks the homography from image 1 to {checks.name_few(unmapped)}. Add it."
         )
     if 1 in homographies:
         raise FormatError(f"{homographies[1]} maps image 1 to itself. Remove it.")
@@ -339,7 +341,7 @@ class Once(Generic[K, V]):
 
 
 class Detections:
-    """What detectors found in images, so that each is asked once, whoever describes it."""
+    """Cache of detected keypoints, so that each detector runs once per image."""
 
     def __init__(self) -> None:
         self._found: Once[tuple[str, int, str], Keypoints] = Once()
@@ -373,17 +375,17 @@ def keypoints_of(
     if settings.shared_with is None:
         selected = _subset(selected, settings)
     else:
-        others = _limit(ask(settings.shared_with, {}), image, settings)
-        left, right = shared(selected, others, tolerance=settings.tolerance)
+        second = _limit(ask(settings.shared_with, {}), image, settings)
+        left, right = shared(selected, second, tolerance=settings.tolerance)
         selected = _subset(left, settings)
         if settings.shared_side == "right":
             selected = right.take(selected.ids.match(right.ids))
     if not len(selected):
         raise InputError(
-            f"Image {k} of scene {scene.name!r} has no keypoints left: {len(candidates)} found, "
-            f"none of which is {settings.border:g} pixels from the border of its "
-            f"{image.shape[1]} × {image.shape[0]} pixels and within the other limits. Change the "
-            "limits, or leave the image out."
+            f"Image {k} of scene {scene.name!r} has no keypoints left: {len(candidates)} "
+            f"found, none of which is {settings.border:g} pixels from the border of its "
+            f"{image.shape[1]} × {image.shape[0]} pixels and within the limits. Change the "
+            "limits, or omit the image."
         )
     return selected
 
@@ -451,9 +453,9 @@ def make_demo_scenes(
     selected = list(DEMO_PICTURES) if names is None else list(names)
     unknown = [name for name in selected if name not in DEMO_PICTURES]
     if unknown:
-        raise UsageError(f"Unknown demo scene {unknown[0]!r}; there are {list(DEMO_PICTURES)}.")
+        raise UsageError(f"Unknown demo scene {unknown[0]!r}. Known: {list(DEMO_PICTURES)}.")
     if not isinstance(n_images, int) or n_images < 2:
-        raise UsageError(f"A scene has at least 2 images, found n_images={n_images!r}.")
+        raise UsageError(f"n_images is {n_images!r}. Pass at least 2.")
     key = stream_key(check_seed(seed), "demo scenes")
     numbers = {name: at for at, name in enumerate(DEMO_PICTURES)}
     return [make_demo_scene(name, key + (numbers[name] << 40), n_images) for name in selected]
@@ -567,7 +569,7 @@ def _view(shape: tuple[int, ...], draw: Floats, strength: float) -> Floats:
 
 
 def _lit(picture: Image, draw: Floats, strength: float, key: int) -> Image:
-    """Expose a picture anew: gamma, gain, light, and noise."""
+    """Re-expose a picture: gamma, gain, light and noise."""
     gamma = 2.0 ** (strength * (2.0 * draw[0] - 0.7))
     gain = 1.0 - 0.5 * strength * draw[1]
     curve = 255.0 * gain * (np.arange(256) / 255.0) ** gamma

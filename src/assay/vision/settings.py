@@ -46,7 +46,7 @@ def default_conventions() -> Conventions:
 
 @dataclass(frozen=True)
 class KeypointSettings:
-    """How keypoints are chosen.
+    """Selection of keypoints.
 
     The source "detect" finds them in each image, "project" takes those of image 1 through the
     homography, "file" reads `path`, in which {scene} and {image} stand for names. Keypoints near
@@ -58,20 +58,22 @@ class KeypointSettings:
         'sift'
     """
 
-    source: Annotated[Source, "detect, project those of image 1, or file (path)."] = "detect"
+    source: Annotated[Source, "Source of keypoints: detect, project or file."] = "detect"
     detector: Annotated[str, "Detector, such as sift or orb."] = "sift"
     options: Annotated[Mapping[str, Any], "Options of the detector."] = field(default_factory=dict)
-    path: Annotated[str | None, "File; {scene} and {image} stand for names."] = None
-    border: Annotated[float, "Pixels at the edge without keypoints."] = BORDER
+    path: Annotated[str | None, "File with placeholders {scene} and {image}."] = None
+    border: Annotated[float, "Border without keypoints, in pixels."] = BORDER
     least_size: Annotated[float, "Smallest size."] = 0.0
     most_size: Annotated[float, "Largest size."] = float("inf")
-    shared_with: Annotated[str | None, "A second detector; only shared keypoints stay."] = None
-    shared_side: Annotated[Literal["left", "right"], "Whose sizes and angles count."] = "left"
-    tolerance: Annotated[float, "Pixels within which two detectors share a keypoint."] = 3.0
+    shared_with: Annotated[str | None, "Second detector; only shared keypoints are kept."] = None
+    shared_side: Annotated[
+        Literal["left", "right"], "Detector whose sizes and angles are used."
+    ] = "left"
+    tolerance: Annotated[float, "Tolerance of shared keypoints, in pixels."] = 3.0
     strongest: Annotated[
         int | None,
         About(
-            "Keypoints of each image.",
+            "Number of strongest keypoints per image.",
             {"minimum": 1},
             option={"section": "Input", "metavar": "N", "show_default": True},
         ),
@@ -86,23 +88,21 @@ class KeypointSettings:
         if self.shared_side not in ("left", "right"):
             raise UsageError(f"shared_side must be left or right; found {self.shared_side!r}.")
         if self.source == "file" and self.path is None:
-            raise UsageError(
-                "Keypoints from files need a path such as keypoints/{scene}/{image}.csv."
-            )
+            raise UsageError("Keypoints from files need a path. Set keypoints/{scene}/{image}.csv.")
         if self.source == "detect" and self.path is not None:
-            raise UsageError("A path of keypoints needs the source file or project, not detect.")
+            raise UsageError("A keypoint path excludes source detect. Use file or project.")
 
 
 @dataclass(frozen=True)
 class DatasetSettings:
     """Where the scenes are."""
 
-    path: Annotated[str, "Folder of scenes; demo: scenes that are made on the spot."]
+    path: Annotated[str, "Folder of scenes; demo: generated scenes."]
     layout: Annotated[Literal["auto", "hpatches", "oxford"], "Layout of the folder."] = "auto"
-    scenes: Annotated[tuple[str, ...], "Names of the scenes to use; all by default."] = ()
-    categories: Annotated[
-        Mapping[str, str] | str | None, "Categories by scene, or a file that holds them."
-    ] = None
+    scenes: Annotated[tuple[str, ...], "Names of the scenes. [all]"] = ()
+    categories: Annotated[Mapping[str, str] | str | None, "Categories by scene, or their file."] = (
+        None
+    )
     resize: Annotated[
         int | None,
         About(
@@ -124,9 +124,9 @@ class DatasetSettings:
 
 @dataclass(frozen=True)
 class DescriptorSettings:
-    """A descriptor; with keypoints of its own, results are not comparable with others."""
+    """A descriptor; separate keypoints make its results incomparable with others."""
 
-    name: Annotated[str, "Its name in results; by default its type."]
+    name: Annotated[str, "Name in results. [type]"]
     type: Annotated[str, "A name such as SIFT, a file, a network or module:function."]
     options: Annotated[Mapping[str, Any], "Options of the descriptor."] = field(
         default_factory=dict
@@ -135,7 +135,7 @@ class DescriptorSettings:
         Metric | None,
         About("Distance of descriptors. [l2; hamming for bits]", option={"section": "Search"}),
     ] = None
-    keypoints: Annotated[KeypointSettings | None, "Keypoints instead of the experiment's."] = None
+    keypoints: Annotated[KeypointSettings | None, "Keypoints, overriding the experiment's."] = None
 
 
 @dataclass(frozen=True)
@@ -156,23 +156,23 @@ class ImageRetrievalSettings:
     seed: Annotated[int, About("Seed of the draw.", {"minimum": 0})] = 0
 
     def __post_init__(self) -> None:
-        """Refuse a ratio that is none."""
+        """Reject invalid ratios."""
         if not 0 < self.ratio <= 1:
             raise UsageError(f"ratio must lie above 0 and not above 1, found {self.ratio!r}.")
 
 
 @dataclass(frozen=True)
 class EvaluationSettings:
-    """What is measured."""
+    """Measures and tasks of an experiment."""
 
-    tau: Annotated[tuple[float, ...], "Tolerances in pixels; the first is the headline's."] = (3.0,)
-    pairs: Annotated[tuple[int, ...], "Images to compare image 1 with; all by default."] = ()
+    tau: Annotated[tuple[float, ...], "Tolerances in pixels; the first is the headline."] = (3.0,)
+    pairs: Annotated[tuple[int, ...], "Images to compare with image 1. [all]"] = ()
     ties: Annotated[
-        Literal["order", "expected", "best", "worst", "midrank-up"], "How equal distances count."
+        Literal["order", "expected", "best", "worst", "midrank-up"], "Tie rule of distances."
     ] = "expected"
-    one_to_one: Annotated[bool, "Match each query and target once, nearest pairs first."] = False
-    symmetric: Annotated[bool, "Ask that a match holds in both directions."] = False
-    matching: Annotated[bool, "Evaluate image matching, too."] = True
+    one_to_one: Annotated[bool, "One-to-one matching, nearest pairs first."] = False
+    symmetric: Annotated[bool, "Require matches in both directions."] = False
+    matching: Annotated[bool, "Image matching."] = True
     rule: Annotated[
         Literal["authors", "paper", "program"], "Rule of verification and retrieval in wide rows."
     ] = "authors"
@@ -193,17 +193,17 @@ class EvaluationSettings:
 
     @property
     def resampling(self) -> dict[str, Any]:
-        """How intervals are drawn."""
+        """Resampling settings of intervals."""
         return {"level": self.level, "resamples": self.resamples, "seed": self.seed}
 
     @property
     def truth(self) -> dict[str, Any]:
-        """How true matches are found."""
+        """Settings of true matches."""
         return {"taus": self.tau, "one_to_one": self.one_to_one, "symmetric": self.symmetric}
 
     @property
     def comparing(self) -> dict[str, Any]:
-        """How descriptors are compared; the level is that of significance."""
+        """Comparison settings; `level` is the significance level."""
         return {**self.resampling, "level": round(1 - self.level, 12)}  # 0.05, not 0.0500000…4
 
     @property
@@ -216,13 +216,13 @@ class EvaluationSettings:
 class Experiment:
     """Everything that an experiment file says."""
 
-    dataset: Annotated[DatasetSettings, "Where the scenes are."]
-    descriptors: Annotated[tuple[DescriptorSettings, ...], "Descriptors; a type alone is a name."]
-    name: Annotated[str, "Its name in results."] = "experiment"
-    keypoints: Annotated[KeypointSettings, "How keypoints are chosen."] = field(
+    dataset: Annotated[DatasetSettings, "Scenes."]
+    descriptors: Annotated[tuple[DescriptorSettings, ...], "Descriptors, by type or as tables."]
+    name: Annotated[str, "Name in results."] = "experiment"
+    keypoints: Annotated[KeypointSettings, "Selection of keypoints."] = field(
         default_factory=KeypointSettings
     )
-    evaluation: Annotated[EvaluationSettings, "What is measured."] = field(
+    evaluation: Annotated[EvaluationSettings, "Measures and tasks."] = field(
         default_factory=EvaluationSettings
     )
 
@@ -232,14 +232,13 @@ class Experiment:
         sources = [self.keypoints, *(each.keypoints for each in self.descriptors)]
         if self.dataset.resize and any(each and each.source == "file" for each in sources):
             raise UsageError(
-                "Keypoints from files belong to images of their own size. Remove resize, or detect "
-                "the keypoints."
+                "Keypoints from files exclude resize. Remove resize, or detect keypoints."
             )
         if not names:
-            raise UsageError("An experiment needs at least one descriptor.")
+            raise UsageError("No descriptors. Add at least one.")
         for name in names:
             if names.count(name) > 1:
-                raise UsageError(f"Two descriptors are called {name!r}. Give each its own name.")
+                raise UsageError(f"Two descriptors are called {name!r}. Rename one.")
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; a missing limit is None."""
@@ -291,7 +290,7 @@ def read_experiment(path: str | os.PathLike[str], *, allow_code: bool = False) -
     name = os.fspath(path)
     ending = Path(name).suffix.lower()
     if ending not in (".yaml", ".yml", ".toml"):
-        raise FormatError(f"{name}: an experiment file ends in .yaml, .yml or .toml.")
+        raise FormatError(f"{name}: unknown ending. Use .yaml, .yml or .toml.")
     if ending != ".toml":  # by the extra that describes images, too: one installation, not two
         need("yaml", "An experiment in YAML", "vision")
     parse = parse_toml if ending == ".toml" else parse_yaml
@@ -389,9 +388,9 @@ _MODELS, _SEARCH = {"section": "Models"}, {"section": "Search"}
 ESTIMATOR, INLIER, REPEATS = (
     Setting(name, words, schema, default, {"show_default": True, **more})
     for name, words, schema, default, more in (
-        ("estimator", "How OpenCV estimates homographies.", one_of(ESTIMATORS), "ransac", _MODELS),
+        ("estimator", "OpenCV estimator of homographies.", one_of(ESTIMATORS), "ransac", _MODELS),
         ("inlier", "Largest error of an inlier.", POSITIVE, 3.0, {**_SEARCH, "metavar": "PIXELS"}),
-        ("repeats", "Estimates of each homography.", WHOLE, 5, {**_SEARCH, "metavar": "N"}),
+        ("repeats", "Number of estimates per homography.", WHOLE, 5, {**_SEARCH, "metavar": "N"}),
     )
 )
 

@@ -146,17 +146,17 @@ class CandidateCounts:
 
     @property
     def n_matches(self) -> int:
-        """How many candidates have the label +1, found or lost."""
+        """Number of candidates with label +1, described or not."""
         return len(self.query) + int(self.query_lost.sum())
 
     @property
     def n_zeros(self) -> int:
-        """How many have the label 0."""
+        """Number of candidates with label 0."""
         return int(self.query_zeros.sum())
 
     @property
     def n_negatives(self) -> int:
-        """How many have the label −1."""
+        """Number of candidates with label −1."""
         return int(self.query_negatives.sum())
 
 

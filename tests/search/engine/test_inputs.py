@@ -243,7 +243,7 @@ def test_dropped_rows_have_no_rank(engine):
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"exclude": "others"}, UsageError, "exclude must be.*'others'"),
+        ({"exclude": "others"}, UsageError, "exclude is 'others'"),
         ({"exclude": [(0, 1, 2)]}, ShapeError, r"pairs.*\(1, 3\)"),
         ({"exclude": [0, 1]}, ShapeError, r"pairs.*\(2,\)"),
         ({"exclude": [(0.5, 1.0)]}, ShapeError, "whole numbers"),
@@ -331,9 +331,9 @@ def test_targets_by_id(engine):
 
 def test_scores_beyond_float64_are_refused(engine):
     for metric in ("dot", "l2"):
-        with pytest.raises(ValueRangeError, match="beyond the range"):
+        with pytest.raises(ValueRangeError, match="Scale the vectors down"):
             rank(QUERIES * 1e200, -DOCS * 1e200, 3, metric=metric, engine=engine)
-        with pytest.raises(ValueRangeError, match="beyond the range"):
+        with pytest.raises(ValueRangeError, match="Scale the vectors down"):
             target_ranks(QUERIES * 1e200, -DOCS * 1e200, np.arange(9), metric=metric, engine=engine)
     assert rank(QUERIES * 1e200, DOCS * 1e200, 3, engine=engine).n_docs == len(DOCS)
 

@@ -188,7 +188,7 @@ def test_a_target_that_was_masked_out_ranks_last_with_the_other_masked_ones(engi
         (np.zeros((2, 3)), [[0], [1]], ShapeError, "shape \\(2, 1\\)"),
         (np.zeros((2, 3), complex), [0, 0], ValueRangeError, "complex"),
         (np.zeros((2, 3), object), [0, 0], ShapeError, "object"),
-        (np.zeros((2, 3), np.longdouble), [0, 0], ValueRangeError, "give float64"),
+        (np.zeros((2, 3), np.longdouble), [0, 0], ValueRangeError, "Pass float64 or narrower"),
         ([[True, False]], [0], ValueRangeError, "bool"),
     ],
 )

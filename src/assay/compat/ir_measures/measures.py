@@ -43,7 +43,7 @@ class ParamInfo:
 
 
 class MeanAgg:
-    """The mean of what is added."""
+    """Running mean."""
 
     def __init__(self, default: float = float("nan")) -> None:
         self.sum, self.count, self.default = 0.0, 0, default
@@ -59,7 +59,7 @@ class MeanAgg:
 
 
 class SumAgg:
-    """The sum of what is added."""
+    """Running sum."""
 
     def __init__(self) -> None:
         self.sum: float = 0
@@ -90,7 +90,7 @@ class Measure:
         """Raise an AssertionError for a parameter that the measure does not take."""
         unknown = sorted(self.params.keys() - self.SUPPORTED_PARAMS.keys())
         if unknown:
-            raise AssertionError(f"{self.NAME} does not take {', '.join(unknown)}.")
+            raise AssertionError(f"{self.NAME} does not take {', '.join(unknown)}. Omit it.")
         for key, info in self.SUPPORTED_PARAMS.items():
             value = self.params.get(key, NOT_PROVIDED)
             if not info.validate(value):
@@ -143,7 +143,7 @@ class Measure:
         return CalcResults(results.aggregated[self], results.per_query)
 
     def evaluator(self, qrels: Any) -> Any:
-        """Judgments against which runs are evaluated by this measure."""
+        """Return an evaluator of runs by this measure."""
         return self.PIPELINE.evaluator([self], qrels)
 
 
@@ -161,7 +161,7 @@ def register(measure: Measure, aliases: Iterable[str] = (), name: str | None = N
     """Make a measure known to `parse_measure`."""
     for alias in (name or str(measure.NAME), *aliases):
         if alias in registry:
-            raise AssertionError(f"There is a measure {alias} already.")
+            raise AssertionError(f"The alias {alias} is taken. Choose another.")
         registry[alias] = measure
 
 
@@ -265,7 +265,7 @@ def parse_measure(measure: str | Measure) -> Measure:
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
         call, params = ast.Call(ast.Constant(""), [], []), {}
     if not isinstance(call.func, ast.Name) or call.args:
-        raise ValueError(f"{measure!r:.80} is not a measure: write name(key=value)@cutoff.")
+        raise ValueError(f"{measure!r:.80} is not a measure. Write name(key=value)@cutoff.")
     if call.func.id not in registry:
         hint = did_you_mean(call.func.id, registry)
         raise NameError(f"Unknown measure {call.func.id}.{hint}")
@@ -295,12 +295,12 @@ def parse_trec_measure(measure: str) -> list[Measure]:
     shape = PARAMETER_SHAPE.fullmatch(measure)
     name, numbers = (measure, None) if measure in _TREC or shape is None else shape.groups()
     if name not in _TREC:
-        raise ValueError(f"{measure} is not a name of trec_eval for which there is a measure.")
+        raise ValueError(f"{measure} is not a supported name of trec_eval. Choose another.")
     base = registry[_TREC[name]]
     parameters = default_parameters.get(name, ()) if numbers is None else numbers.split(",")
     key = "beta" if name == "set_F" else base.AT_PARAM
     if parameters and name not in (*default_parameters, "set_F"):
-        raise ValueError(f"{name} takes no number, found {measure}.")
+        raise ValueError(f"{name} takes no number. Correct {measure}.")
     number = base.SUPPORTED_PARAMS[key].dtype or str if parameters else str
     return [base(**{key: number(text)}) for text in parameters] or [base]
 

@@ -359,7 +359,7 @@ class RuntimeProvider(Provider):
 def _sorted_frame(data: QrelsConverter | RunConverter, by: tuple[str, str]) -> Any:
     frame = data.as_pd_dataframe()
     if "query_id" not in frame.columns:
-        raise ValueError(f"There is no column query_id among {list(frame.columns)}.")
+        raise ValueError(f"No column query_id among {list(frame.columns)}. Add it.")
     columns = [name for name in by if name in frame.columns]
     return frame.sort_values(by=columns, ascending=[name != "score" for name in columns])
 
@@ -502,10 +502,10 @@ class FallbackProvider(Provider):
 
 _HINTS: Final = {
     **INSTEAD,
-    "ERR": "give it a cut-off, such as ERR@20",
-    "RBP": "give it a rel, such as RBP(rel=1), and no cut-off",
-    "RR": "leave judged_only or the cut-off out",
-    "nDCG": "leave gains or judged_only out",
+    "ERR": "add a cut-off, such as ERR@20",
+    "RBP": "add rel, such as RBP(rel=1), and omit the cut-off",
+    "RR": "omit judged_only or the cut-off",
+    "nDCG": "omit gains or judged_only",
 }
 
 

@@ -17,8 +17,8 @@ __all__ = ["Qrels", "Run", "compare", "evaluate", "fuse", "normalize", "optimize
 
 
 def plot(*args: Any, **options: Any) -> NoReturn:
-    """Refuse: there is no such function here."""
+    """Raise UsageError: not provided."""
     raise NotImplementedError(
-        "assay.compat.ranx draws nothing. assay.compare(...).plot() draws means and differences; "
-        "precision at levels of recall is iprec@0 … iprec@1 of assay.evaluate."
+        "assay.compat.ranx has no plot. Use assay.compare(...).plot(), or iprec@0 … iprec@1 "
+        "of assay.evaluate for precision over recall."
     )

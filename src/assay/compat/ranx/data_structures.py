@@ -33,7 +33,7 @@ def get_file_kind(path: str, kind: str | None = None) -> str:
     ending = os.path.splitext(path)[1][1:]
     file_kind = kind or _KINDS.get(ending, ending)
     if file_kind not in ("json", "trec", "lz4", "gz", "parquet"):
-        raise AssertionError(f"{path}: the kind must be json, trec, gz, parquet or lz4.")
+        raise AssertionError(f"{path}: unknown kind. Use json, trec, gz, parquet or lz4.")
     return file_kind
 
 
@@ -44,9 +44,7 @@ def sort_docs(items: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_lz4(path: str) -> None:
-    raise NotImplementedError(
-        f"{path}: assay.compat.ranx neither reads nor writes lz4. Use .json, .trec or .parquet."
-    )
+    raise NotImplementedError(f"{path}: lz4 is not supported. Use .json, .trec or .parquet.")
 
 
 class DocumentLists:
@@ -189,7 +187,7 @@ class DocumentLists:
         columns = [df[column].to_list() for column in (q_id_col, doc_id_col, score_col)]
         for query, doc, number in zip(*columns, strict=True):
             if not isinstance(query, str) or not isinstance(doc, str):
-                raise AssertionError(f"Ids must be text, found {query!r} and {doc!r}.")
+                raise AssertionError(f"Ids {query!r} and {doc!r} are not text. Pass text.")
             lists.setdefault(query, {})[doc] = number
         return cls(lists, name)
 
@@ -284,10 +282,9 @@ class Run(DocumentLists):
 
     @classmethod
     def from_ranxhub(cls, id: str) -> NoReturn:
-        """Refuse: there is no such function here."""
+        """Raise UsageError: not provided."""
         raise NotImplementedError(
-            f"{id}: assay.compat.ranx fetches nothing from ranxhub. Download the run, then read "
-            "it with Run.from_file."
+            f"{id}: ranxhub is not supported. Download the run, then call Run.from_file."
         )
 
 
@@ -319,7 +316,7 @@ class SystemPairs(dict[frozenset[str], Any]):
 
 
 class Report:
-    """What `compare` found."""
+    """Result of `compare`."""
 
     def __init__(
         self,

@@ -90,7 +90,7 @@ def norm_switch(method: str = "min-max") -> Callable[..., Any]:
     That of borda takes all runs at once.
     """
     if method.replace("_", "-") not in _NORMS:
-        raise ValueError(f"Unknown normalization {method!r}; use one of {', '.join(_NORMS)}.")
+        raise ValueError(f"Unknown normalization {method!r}. Use one of {', '.join(_NORMS)}.")
     return _NORMS[method.replace("_", "-")]
 
 
@@ -253,7 +253,7 @@ def fusion_switch(method: str) -> Callable[..., Run]:
     if method in _ABSENT:
         raise NotImplementedError(f"assay.compat.ranx has no {method}: {_ABSENT[method]}.")
     if method not in _METHODS:
-        raise ValueError(f"Unknown fusion {method!r}; use one of {', '.join(_METHODS)}.")
+        raise ValueError(f"Unknown fusion {method!r}. Use one of {', '.join(_METHODS)}.")
     return _METHODS[method]
 
 
@@ -269,7 +269,7 @@ def fuse(
 
 def _scaled(runs: Sequence[Run], norm: str | None) -> list[Run]:
     if len(runs) < 2:
-        raise AssertionError("There is nothing to fuse: give two runs or more.")
+        raise AssertionError("Nothing to fuse. Pass two runs or more.")
     for place, run in enumerate(runs):
         if run.keys() != runs[0].keys():
             raise AssertionError(f"The queries of runs 0 and {place} do not match.")
@@ -289,7 +289,7 @@ _GRIDS: Final[dict[str, tuple[str, float, float, float]]] = {
 
 
 class OptimizationReport:
-    """What each parameter that was tried gave."""
+    """Score of every tried parameter."""
 
     def __init__(
         self,
@@ -342,7 +342,7 @@ def optimize_fusion(
     """
     function = fusion_switch(method)
     if method not in _GRIDS:
-        raise ValueError(f"{method} has no parameter to search; use one of {', '.join(_GRIDS)}.")
+        raise ValueError(f"{method} has no parameter to search. Use one of {', '.join(_GRIDS)}.")
     for run in runs:
         if run.keys() != qrels.keys():
             raise AssertionError(f"The queries of qrels and of {run.name or 'a run'} do not match.")

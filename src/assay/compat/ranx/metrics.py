@@ -209,8 +209,8 @@ def evaluate(
     grades, lists = _lists(qrels, ranked=False), _lists(run, ranked=True)
     if grades.keys() != lists.keys():
         raise AssertionError(
-            "The queries of qrels and run do not match. make_comparable=True leaves out what is "
-            "not judged and counts as empty what is not in the run."
+            "The queries of qrels and run do not match. Pass make_comparable=True to drop "
+            "unjudged queries and count missing ones as empty."
         )
     values = score_queries(grades, lists, names)
     if isinstance(run, Run) and save_results_in_run:
@@ -255,7 +255,7 @@ def compare(
     than ranx; Tukey's is the randomised one, which knows that the systems share their queries.
     """
     if stat_test not in (*_TESTS, "tukey"):
-        raise NotImplementedError(f"Unknown test {stat_test!r}; use student, fisher or tukey.")
+        raise NotImplementedError(f"Unknown test {stat_test!r}. Use student, fisher or tukey.")
     names = [metrics] if isinstance(metrics, str) else list(metrics)
     values: dict[str, dict[str, Floats]] = {}
     for place, run in enumerate(runs, 1):

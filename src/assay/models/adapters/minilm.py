@@ -43,7 +43,7 @@ def load(request: EncoderRequest) -> Encoder:
     length = request.settings.max_length or folder.max_length or graph.longest
     if not 3 <= length <= graph.longest:
         span = f"3 to {graph.longest} tokens"
-        raise UsageError(f"{request.spec!r} reads {span}, max_length is {length}.")
+        raise UsageError(f"{request.spec!r} reads {span}. Lower max_length ({length}).")
     name = str(folder.path / _WEIGHTS)
     session = open_session(graph.model, name, "minilm", graph.tensors)
     model = OnnxModel(session, folder.pooling(), 0, name)
@@ -56,18 +56,17 @@ def _build_graph(folder: ModelFolder) -> BertGraph:
     settings = folder.settings("config.json")
     for name, value in _KNOWN.items():
         if settings.get(name, value) != value:
-            raise FormatError(f"{config}: {name} is {settings[name]!r}; known is only {value!r}.")
+            raise FormatError(f"{config}: {name} is {settings[name]!r}. Use {value!r}.")
     try:
         tensors, heads = load_safetensors(weights)[0], _number(settings, "num_attention_heads", int)
         epsilon = _number(settings, "layer_norm_eps", float)
         return build_bert_graph(tensors, heads=heads, epsilon=epsilon)
     except KeyError as error:
         raise FormatError(
-            f"{folder.path} lacks {error}, which an encoder of the kind BERT has. Give the folder "
-            "of such a model."
+            f"{folder.path} lacks {error}. Pass the folder of a BERT encoder."
         ) from None
     except ValueError as error:  # tensors whose shapes do not fit each other
-        raise FormatError(f"{weights} does not fit {config}: {error}.") from None
+        raise FormatError(f"{weights} contradicts {config}: {error}. Export again.") from None
 
 
 def _number(settings: dict[str, Any], name: str, kind: type) -> Any:
@@ -152,11 +151,11 @@ class _Graph:
         return self.add("LayerNormalization", x, *norm, epsilon=self.epsilon)
 
     def multiply(self, x: str, name: str) -> str:
-        """x · weight without the bias."""
+        """Return x · weight without the bias."""
         return self.add("MatMul", x, self.keep(f"{name}.weight", self.take(f"{name}.weight").T))
 
     def add_norm(self, x: str, residual: str, layer: str, part: str) -> str:
-        """Of x · weight + bias + residual."""
+        """Normalise x · weight + bias + residual."""
         product = self.multiply(x, f"{layer}.{part}.dense")
         norm, bias = self.norm(f"{layer}.{part}.LayerNorm"), self.bias(f"{layer}.{part}.dense")
         inputs = (product, residual, *norm, bias)

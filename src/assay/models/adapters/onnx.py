@@ -38,7 +38,7 @@ class ModelFolder:
         for name in names:
             if (self.path / name).is_file():
                 return self.path / name
-        advice = "Give the folder that an export of a model wrote"
+        advice = "Pass the folder of an exported model"
         raise StorageError(f"{self.path} holds no {names[0]}. {advice}.")
 
     @property
@@ -77,7 +77,7 @@ class ModelFolder:
             return None
         if len(modes) > 1 or modes[0] not in _POOLS:
             raise FormatError(
-                f"{self.path}: 1_Pooling/config.json asks for {', '.join(modes)}. Known is one of "
+                f"{self.path}: 1_Pooling/config.json asks for {', '.join(modes)}. Use one of "
                 f"{', '.join(_POOLS)}."
             )
         return _POOLS[modes[0]]
@@ -88,7 +88,7 @@ class ModelFolder:
         if settings is None:
             return {}
         if not isinstance(settings, dict):
-            raise FormatError(f"{self.path / name} must hold a JSON object.")
+            raise FormatError(f"{self.path / name} must hold a JSON object. Correct it.")
         return settings
 
     def _json(self, name: str) -> Any:
@@ -134,7 +134,7 @@ def open_session(
         how = {"sess_options": options, "providers": ["CPUExecutionProvider"]}
         return package.InferenceSession(model, **how)
     except Exception as error:  # the package has its own exceptions for each kind of damage
-        raise FormatError(f"{name} cannot be loaded: {error_text(error)}.") from None
+        raise FormatError(f"{name} cannot be loaded: {error_text(error)}. Re-export it.") from None
 
 
 def folder_encoder(
@@ -196,13 +196,13 @@ class OnnxModel:
         if output.ndim != 3 or output.shape[:2] != mask.shape:
             raise FormatError(
                 f"{self.name} gave the shape {output.shape} for {mask.shape[0]} texts of "
-                f"{mask.shape[1]} tokens; expected one vector for each text or each token."
+                f"{mask.shape[1]} tokens. Export one vector per text or token."
             )
         if self.pool is None:
             raise FormatError(
-                f"{self.name} gives a vector for each token, and nothing says how they become "
-                'one. Write 1_Pooling/config.json next to it: {"pooling_mode_mean_tokens": true} '
-                "or pooling_mode_cls_token."
+                f"{self.name} gives one vector per token, without a pooling rule. Write "
+                '1_Pooling/config.json next to it: {"pooling_mode_mean_tokens": true} or '
+                "pooling_mode_cls_token."
             )
         return self.pool(output, mask)
 
@@ -211,7 +211,7 @@ class OnnxModel:
         for node in self.session.get_inputs():
             if node.name not in tokens or node.type not in _INTEGERS:
                 raise FormatError(
-                    f"{self.name} asks for the input {node.name!r} of {node.type}. Known are "
+                    f"{self.name} asks for the input {node.name!r} of {node.type}. Use "
                     f"{', '.join(tokens)}, of whole numbers."
                 )
             inputs[node.name] = np.ascontiguousarray(tokens[node.name], _INTEGERS[node.type])
@@ -261,7 +261,7 @@ class Tokenizer:
         try:
             self._tokenizer: Any = package.Tokenizer.from_file(str(path))
         except Exception as error:  # the package raises bare Exceptions
-            raise FormatError(f"{path} is not a tokenizer: {error_text(error)}.") from None
+            raise FormatError(f"{path} is no tokenizer: {error_text(error)}. Replace it.") from None
         self._tokenizer.no_padding()
         if max_length is None:
             self._tokenizer.no_truncation()

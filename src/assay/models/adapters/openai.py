@@ -110,21 +110,21 @@ class Endpoint:
             sound = False
         if not sound or parts.username or parts.password or parts.query or parts.fragment:
             raise UsageError(
-                "The endpoint's address must be like http://host:port/v1, without a user, a "
-                "password, a query or a fragment. Give a key by the environment variable "
+                "Invalid endpoint address. Write http://host:port/v1, without user, "
+                "password, query or fragment. Pass the key by the environment variable "
                 f"{self.key_env or 'that key_env names'}."
             )
         if self._key and parts.scheme == "http" and not is_loopback(self.base_url):
             raise UsageError(
-                f"The key in {self.key_env} would go to {parts.hostname} in plain text. Give an "
-                f"address with https, or unset {self.key_env} if that endpoint needs no key."
+                f"The key in {self.key_env} would go to {parts.hostname} in plain text. Use "
+                f"https, or unset {self.key_env}."
             )
 
     @property
     def _key(self) -> str:
         key = os.environ.get(self.key_env, "").strip() if self.key_env else ""
         if not key.isascii() or not (key.isprintable() or not key):
-            raise UsageError(f"{self.key_env} holds characters that no key has. Set it again.")
+            raise UsageError(f"{self.key_env} holds invalid characters. Set it again.")
         return key
 
     def _headers(self) -> dict[str, str]:
@@ -151,8 +151,8 @@ class Endpoint:
         """Return seconds to wait: twice as long each time, or what the endpoint asked for."""
         if seconds is not None and seconds > _LONGEST_ASKED:
             raise EndpointError(
-                f"{self.base_url}{path} asks to wait {seconds:.0f} seconds. Try again later: what "
-                "is finished is in the cache, where there is one."
+                f"{self.base_url}{path} asks to wait {seconds:.0f} seconds. Try again later; "
+                "finished texts are cached."
             )
         longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (tried - 1))
         return max(seconds or 0.0, random.uniform(longest / 2, longest))
@@ -174,7 +174,7 @@ class Endpoint:
                 with error:
                     raise _status(error, end, self.key_env) from None
             except UnicodeError:
-                raise RequestError("the address names no host", again=False) from None
+                raise RequestError("the address has no host", again=False) from None
             except (URLError, HTTPException, OSError) as error:
                 late = time.monotonic() > end
                 raise _connection(TimeoutError() if late else error, self.timeout) from None
@@ -227,14 +227,14 @@ def _read(response: Any, end: float, largest: int = 1 << 20) -> bytes:
         parts.append(part)
         size += len(part)
         if size > largest:
-            raise RequestError(f"the answer is larger than {largest >> 20} MiB", again=False)
+            raise RequestError(f"the answer exceeds {largest >> 20} MiB", again=False)
         if time.monotonic() > end:
             break
     if time.monotonic() > end:  # whoever is hung up on in the headers seems to send nothing
         raise TimeoutError
     promised = response.headers.get("Content-Length")
     if promised is not None and promised.isdigit() and int(promised) > size:
-        raise RequestError(f"the answer broke off after {size} of {promised} bytes")
+        raise RequestError(f"the answer ended after {size} of {promised} bytes")
     return b"".join(parts)
 
 
@@ -243,9 +243,9 @@ def _connection(error: Exception, timeout: float) -> RequestError:
     if isinstance(reason, TimeoutError):
         return RequestError(f"no answer within {timeout:g} seconds", late=True)
     if flaw := getattr(reason, "verify_message", ""):
-        advice = "A certificate of your own authority goes into the file that SSL_CERT_FILE names"
-        return RequestError(f"its certificate is not accepted ({flaw}). {advice}", again=False)
-    return RequestError(f"no connection or no whole answer ({type(reason).__name__})")
+        advice = "Add your authority's certificate to the file of SSL_CERT_FILE"
+        return RequestError(f"certificate rejected ({flaw}). {advice}", again=False)
+    return RequestError(f"no connection or incomplete answer ({type(reason).__name__})")
 
 
 def _status(error: HTTPError, end: float, variable: str) -> RequestError:
@@ -253,9 +253,9 @@ def _status(error: HTTPError, end: float, variable: str) -> RequestError:
     again, words = error.code in _AGAIN, _said(error, end)
     if 300 <= error.code < 400:
         # The key is for the host that was named.
-        words = " points elsewhere, which is not followed. Give the address that it points to"
+        words = " redirects, which is not followed. Pass the target address"
     elif error.code in (401, 403):
-        words = f". Check {variable}" if variable else ". Name the variable of a key: key_env"
+        words = f". Check {variable}" if variable else ". Name the key's variable: key_env"
     return RequestError(f"HTTP {error.code}{words}", again=again, retry_after=_asked_wait(error))
 
 
@@ -306,14 +306,14 @@ def default_address() -> str:
 
 def load(request: EncoderRequest) -> Encoder:
     """Check the address; the endpoint is first asked when there are texts."""
-    request.settings.refuse("max_length", "openai:", "the endpoint counts its own tokens")
+    request.settings.refuse("max_length", "openai:", "the endpoint counts tokens itself")
     address = request.settings.base_url or default_address()
     key = request.settings.key_env
     endpoint = Endpoint(address.rstrip("/"), KEY if key is None else key)
     if endpoint.base_url == _ADDRESS and not os.environ.get(endpoint.key_env, "").strip():
         raise UsageError(
-            f"{request.spec} needs a key: set {endpoint.key_env or KEY}, or name an endpoint of "
-            "your own with --base-url URL."
+            f"{request.spec} needs a key. Set {endpoint.key_env or KEY}, or pass --base-url "
+            "URL of another endpoint."
         )
     return Encoder(
         request.spec,
@@ -372,13 +372,13 @@ def _requests(texts: list[str]) -> Iterator[list[str]]:
 def _rows(answer: Any, count: int, place: str) -> list[list[float]]:
     data = pick(answer, "data")
     if not isinstance(data, list) or not all(isinstance(entry, dict) for entry in data):
-        raise EndpointError(f"{place}: the answer holds no list 'data' of embeddings.")
+        raise EndpointError(f"{place}: the answer lacks the list 'data'. Check the endpoint.")
     rows: list[list[float]] = []
     for index, entry in enumerate(in_order(data, count, "embeddings", place)):
         values = entry.get("embedding")
         sound = isinstance(values, list) and values
         if not sound or not all(type(v) in (int, float) and math.isfinite(v) for v in values):
-            raise EndpointError(f"{place}: embedding {index} is not a list of finite numbers.")
+            raise EndpointError(f"{place}: embedding {index} is no list of finite numbers. Check.")
         rows.append(values)
     return rows
 
@@ -386,14 +386,14 @@ def _rows(answer: Any, count: int, place: str) -> list[list[float]]:
 def in_order(data: list[Any], count: int, what: str, place: str) -> list[Any]:
     """Sort entries in the order of the texts, which `index` tells."""
     if len(data) != count:
-        raise EndpointError(f"{place}: {len(data)} {what} came back for {count} texts.")
+        raise EndpointError(f"{place}: {len(data)} {what} for {count} texts. Check the endpoint.")
     items: dict[int, Any] = {}
     for entry in data:
         index = entry.get("index")
         if type(index) is not int or not 0 <= index < count or index in items:
             raise EndpointError(
-                f"{place}: the places (index) of the {what} must be 0 to {count - 1}, each "
-                f"once, found {index if type(index) is int else type(index).__name__}."
+                f"{place}: the places (index) of the {what} are not 0 to {count - 1}, each "
+                f"once: {index if type(index) is int else type(index).__name__}."
             )
         items[index] = entry
     return [items[index] for index in range(count)]
@@ -403,5 +403,5 @@ def _as_matrix(rows: list[list[float]], place: str) -> NDArray[np.float32]:
     widths = sorted({len(row) for row in rows})
     if len(widths) > 1:
         sizes = f"{widths[0]} and of {widths[-1]} dimensions"
-        raise EndpointError(f"{place}: embeddings of {sizes} came back together.")
+        raise EndpointError(f"{place}: embeddings of {sizes} in one answer. Check the endpoint.")
     return np.array(rows, np.float32)

@@ -32,12 +32,12 @@ from assay.models.settings import EncoderSettings
 from assay.search.engine.sparse_vectors import is_sparse, read_sparse_file
 from assay.search.engine.token_vectors import is_tokens, read_tokens
 
-_WHY: Final = "its vectors are computed already"
+_WHY: Final = "its vectors are precomputed"
 
 
 def load(request: EncoderRequest) -> NoReturn:
     """Refuse: vectors of one collection cannot encode other texts."""
-    raise UsageError(f"{request.spec!r} holds vectors of one collection: it encodes no other text.")
+    raise UsageError(f"{request.spec!r} encodes one collection only. Use another encoder.")
 
 
 def files_of(spec: str) -> tuple[str, str]:
@@ -54,10 +54,7 @@ def kind_of_spec(spec: str) -> VectorKind | None:
     if docs is None or queries is None:
         return None  # reading says what is wrong
     if docs != queries:
-        raise UsageError(
-            f"{spec!r} holds {NAMES[docs]} of documents and {NAMES[queries]} of queries. Give the "
-            "same on both sides."
-        )
+        raise UsageError(f"{spec!r} mixes {NAMES[docs]} and {NAMES[queries]}. Use one kind.")
     return docs
 
 
@@ -87,8 +84,7 @@ class PrecomputedModel(TextModel):
         refuse_settings(self.kind, settings, "npy:")
         if self.kind != "dense" and files[0] == files[1]:
             raise UsageError(
-                f"{spec!r} names one file; {NAMES[self.kind]} of documents and queries are in two. "
-                "Write npy:DOCS,QUERIES."
+                f"{spec!r}: {NAMES[self.kind]} need two files. Write npy:DOCS,QUERIES."
             )
         self._files = {"doc": files[0], "query": files[1]}
         self._seen: dict[str, WatchedFile] = {}
@@ -120,8 +116,8 @@ class PrecomputedModel(TextModel):
             vectors = take_rows(vectors, _rows_of(text_ids, file_ids, file, side))
         elif len(vectors) != len(checked):
             raise MismatchError(
-                f"{file} holds {len(vectors)} {side} vectors for {len(checked)} texts. They belong "
-                "together by order; give ids on both sides to choose among them."
+                f"{file} holds {len(vectors)} {side} vectors for {len(checked)} texts. Align "
+                "them by order, or add ids on both sides."
             )
         if self.kind != "dense":
             shaped = encoding.shape_ragged(vectors, self.settings, self.spec)

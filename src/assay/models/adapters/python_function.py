@@ -17,7 +17,7 @@ def load(request: EncoderRequest) -> Encoder:
     What a function does cannot be seen from outside, so its vectors are cached only if it has an
     attribute `fingerprint`, a text that you change whenever its vectors change.
     """
-    request.settings.refuse("max_length", "py:", "cut the texts in your function")
+    request.settings.refuse("max_length", "py:", "truncate texts in your function")
     function = named_callable(request.argument, "py:MODULE:FUNCTION")
     mark = getattr(function, "fingerprint", None)
     return Encoder(

@@ -115,8 +115,8 @@ def _metric_of(model: Any, kind: VectorKind, request: EncoderRequest) -> str:
     metric = str(model.similarity_fn_name)
     if kind == "sparse" and metric not in _METRICS:
         raise UsageError(
-            f"The model {request.argument!r} compares its sparse vectors by {metric}; Assay does "
-            f"by {' or '.join(_METRICS)}."
+            f"The model {request.argument!r} compares its sparse vectors by {metric}; use "
+            f"{' or '.join(_METRICS)}."
         )
     return metric if kind == "sparse" else "maxsim"
 
@@ -214,9 +214,10 @@ def load_model(make: Callable[..., Any], request: EncoderRequest, **more: Any) -
     folders = local_folders(name)
     if folders and not settings.trust_remote_code and imports_any_class():
         raise UsageError(
-            f"The model {name!r} is the folder {folders[0]}, and sentence-transformers "
-            f"{version_of('sentence-transformers')} runs whatever code a folder names. Install "
-            f"sentence-transformers>={_OLDEST}.0; or read the code, then say --trust-remote-code."
+            f"The model {name!r} is the folder {folders[0]}, whose code sentence-transformers "
+            f"{version_of('sentence-transformers')} always runs. Install "
+            f"sentence-transformers>={_OLDEST}.0; or read the code, then pass "
+            "--trust-remote-code."
         )
     arguments = {
         "revision": settings.revision,

@@ -80,8 +80,8 @@ def from_factory(path: str, factory: str, *, device: str | None = None) -> Any:
         raise
     except Exception as error:  # the factory is not ours: it can fail in any way
         raise UsageError(
-            f"The factory {factory!r} failed on {path}: {error_text(error)}. It is called with the "
-            "content of the checkpoint and the device."
+            f"The factory {factory!r} failed on {path}: {error_text(error)}. It must accept "
+            "the checkpoint's content and the device."
         ) from error
 
 
@@ -92,11 +92,11 @@ def read_checkpoint(path: str) -> Mapping[str, Any]:
         tensors, notes = load_safetensors(path)
         return {**tensors, **notes}
     if ending not in _ENDINGS:
-        raise FormatError(f"{path}: a checkpoint ends in {', '.join(_ENDINGS)}.")
+        raise FormatError(f"{path}: unknown ending. Use {', '.join(_ENDINGS)}.")
     next(open_chunks(path, 1))  # refuses empty files and what is not a regular file
     content = _load_weights(path)
     if not isinstance(content, Mapping):
-        raise FormatError(f"{path} holds {type(content).__name__}, not a dictionary.")
+        raise FormatError(f"{path} holds {type(content).__name__}. Save a dictionary instead.")
     return content
 
 
@@ -104,7 +104,7 @@ def _load_weights(path: str) -> Any:
     torch = need("torch", "A checkpoint in .pt", "torch")
     if tuple(map(int, re.findall(r"\d+", torch.__version__)[:2])) < _OLDEST:
         raise UsageError(
-            f"torch {torch.__version__} can be made to run code by a file of weights. Install "
+            f"torch {torch.__version__} may run code from a weights file. Install "
             f"torch>={'.'.join(map(str, _OLDEST))}, or save a .safetensors file."
         )
     try:
@@ -114,9 +114,9 @@ def _load_weights(path: str) -> Any:
     except Exception as error:  # torch may raise anything
         words = (str(error).splitlines() or [type(error).__name__])[0]
         raise FormatError(
-            f"{path} cannot be loaded as plain weights ({words:.160}). Files with Python objects "
-            "in them are refused, because loading one runs its code. Where you trust it, load it "
-            "and save its weights alone: torch.save({'state_dict': …}, FILE), or .safetensors."
+            f"{path} cannot be loaded as plain weights ({words:.160}). Python objects run "
+            "code when loaded. If you trust it, save its weights alone: "
+            "torch.save({'state_dict': …}, FILE), or .safetensors."
         ) from None
 
 
@@ -126,19 +126,18 @@ def _inner_spec(content: Mapping[str, Any], path: str) -> str:
         keys = " ".join(map(str, content))
         some = ", ".join(repr(str(key)) for key in list(content)[:5])
         kinds = [kind for kind, words in _KINDS.items() if any(word in keys for word in words)]
-        what = f", {kinds[0]}: weights of a class that only your own code has" if kinds else ""
+        what = f", {kinds[0]}: weights of a class in your own code" if kinds else ""
         raise FormatError(
             f"{path} names no text model: it holds {some or 'nothing'}{what}. Pass "
-            "--text-encoder-factory MODULE:FACTORY, a function that takes this content and the "
-            "device and returns the text encoder; or add the entry 'encoder' with a spec such as "
-            "'wordllama', and 'projection.weight'."
+            "--text-encoder-factory MODULE:FACTORY (content, device → text encoder), or add "
+            "the entries 'encoder' (such as 'wordllama') and 'projection.weight'."
         )
     name, _, argument = spec.partition(":")
     elsewhere = name in _NOT_FROM_A_FILE or (bool(argument) and Path(argument).exists())
     if elsewhere or Path(spec).suffix.lower() in _ENDINGS or runs_code(spec):
         raise FormatError(
-            f"{path} names the encoder {spec!r}. A file may name a model, but neither code nor "
-            "another file or a server: only you can, by --encoder or --text-encoder-factory."
+            f"{path} names the encoder {spec!r}. Files may not name code, files or servers. "
+            "Pass --encoder or --text-encoder-factory."
         )
     return spec
 
@@ -150,7 +149,7 @@ def _projection(content: Mapping[str, Any], path: str) -> tuple[Array, Array | N
     bias = parts.get("bias", content.get("projection.bias"))
     if weight is None:
         if bias is not None or (nested is not None and not isinstance(nested, Mapping)):
-            raise FormatError(f"{path}: 'projection' must hold 'weight' and, if any, 'bias'.")
+            raise FormatError(f"{path}: 'projection' lacks 'weight'. Add it.")
         return None
     matrix = _numbers(weight, 2, f"{path}, projection.weight")
     shift = None if bias is None else _numbers(bias, 1, f"{path}, projection.bias")

@@ -23,7 +23,7 @@ _TEXTS_AT_ONCE: Final = 64  # bounds the rows of token vectors that are held at 
 def load(request: EncoderRequest) -> Encoder:
     """Load the weights from the package's own folder; nothing is downloaded."""
     if request.argument:
-        raise UsageError(f"'wordllama' takes no model name, found {request.argument!r}.")
+        raise UsageError(f"'wordllama' takes no model name. Omit {request.argument!r}.")
     package = need("wordllama", "The encoder 'wordllama'", "wordllama")
     model = package.WordLlama.load(cache_dir=Path(package.__file__).parent, disable_download=True)
     model.tokenizer.no_padding()

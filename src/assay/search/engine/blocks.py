@@ -219,8 +219,8 @@ def refuse_zero(block: MeasuredRows, what: str, metric: Metric, ids: Ids | None)
     if metric.name == "cosine" and metric.zero == "error" and block.zero.any():
         row = int(np.argmax(block.zero))
         raise ValueRangeError(
-            f"{what} row {_named(block.first + row, ids)} is all zeros, which has no cosine; "
-            f"{int(block.zero.sum())} such rows here. Remove them, or choose zero='drop' or "
+            f"{what} row {_named(block.first + row, ids)} is all zeros and has no cosine "
+            f"({int(block.zero.sum())} such rows). Remove them, or pass zero='drop' or "
             "zero='last'."
         )
 
@@ -233,8 +233,8 @@ def _refuse_not_finite(rows: Rows, squares: Floats, ids: Ids | None) -> None:
     row = int(np.argmax(~np.isfinite(squares)))
     column = int(np.argmax(~np.isfinite(rows.values[row])))
     raise ValueRangeError(
-        f"{rows.what} holds {rows.values[row, column]} at row {_named(rows.first + row, ids)}, "
-        f"column {column}. Remove or replace such values: they cannot be ranked."
+        f"{rows.what} holds {rows.values[row, column]} at row "
+        f"{_named(rows.first + row, ids)}, column {column}. Remove or replace such values."
     )
 
 

@@ -80,7 +80,7 @@ class Codes:
         """Check the shape and the padding."""
         bits = checks.check_cutoff(self.bits, "bits")
         if bits > MOST_BITS:
-            raise UsageError(f"Codes hold up to {MOST_BITS} bits, found {bits}.")
+            raise UsageError(f"{bits} bits exceed the limit of {MOST_BITS}. Shorten the codes.")
         packed = checks.plain_array(self.packed, "packed")
         if needs_copies() and is_mapped(packed):
             packed = copy_mapped(packed)
@@ -179,7 +179,9 @@ def _cells(bits: Any, what: str) -> Array:
             f"found shape {cells.shape}."
         )
     if cells.shape[1] > MOST_BITS:
-        raise ShapeError(f"{what} has {cells.shape[1]} columns; codes hold up to {MOST_BITS} bits.")
+        raise ShapeError(
+            f"{what} has {cells.shape[1]} columns, above {MOST_BITS} bits. Shorten it."
+        )
     return cast("Array", open_rows(cells))
 
 
@@ -197,8 +199,8 @@ def _check_cells(block: Array, first_row: int, low: int | None, what: str) -> in
         row, column = np.argwhere(strange)[0]
         hint = " Packed bits are given as Codes(packed, bits)." if block.dtype == np.uint8 else ""
         raise ValueRangeError(
-            f"{what} holds {block[row, column]} in row {first_row + row}, column {column}; a bit "
-            f"is 0 or 1, True or False, or −1 or 1.{hint}"
+            f"{what} holds {block[row, column]} in row {first_row + row}, column {column}. "
+            f"Use 0 and 1, True and False, or −1 and 1.{hint}"
         )
     if low is None:
         unset = np.argwhere(zero | minus)
@@ -209,8 +211,8 @@ def _check_cells(block: Array, first_row: int, low: int | None, what: str) -> in
     if other.any():
         row, column = np.argwhere(other)[0]
         raise ValueRangeError(
-            f"{what} holds {-1 - low} in row {first_row + row}, column {column}, but {low} in "
-            "other cells: bits are either 0 and 1, or −1 and 1. Use one of the two."
+            f"{what} holds {-1 - low} in row {first_row + row}, column {column}, but {low} "
+            "elsewhere. Use either 0 and 1, or −1 and 1."
         )
     return low
 
@@ -356,8 +358,7 @@ def _comparable(queries: Any, docs: Any) -> tuple[Codes, Codes]:
     right = left if docs is queries else as_codes(docs, "docs")
     if left.bits != right.bits:
         raise MismatchError(
-            f"Queries have {left.bits} bits and docs have {right.bits}; only codes of one length "
-            "can be compared."
+            f"Queries have {left.bits} bits and docs have {right.bits}. Use codes of one length."
         )
     if len(right) > _LARGEST_DOC:
         raise ShapeError(f"docs has {len(right)} rows; up to {_LARGEST_DOC} can be numbered.")

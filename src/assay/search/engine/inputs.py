@@ -73,8 +73,8 @@ def choose_kernels(engine: Engine | None) -> tuple[str, Kernels]:
         return name, load(cast("Engine", name))
     except ImportError:
         raise UsageError(
-            "The compiled kernels are not installed, so engine='native' cannot run. Install the "
-            "package where there is a C++ compiler, or use engine='numpy': the same answers."
+            "engine='native' needs compiled kernels. Install Assay with a C++ compiler, or "
+            "pass engine='numpy' (same results)."
         ) from None
 
 
@@ -93,15 +93,15 @@ def matrix_of(vectors: Any, what: str) -> Vectors:
     """Return vectors as a checked matrix; a file is opened by the caller."""
     if is_sparse(vectors):
         raise UsageError(
-            f"{what}: sparse vectors are for rank, rank_shards, target_ranks and prepare, on both "
-            "sides."
+            f"{what}: sparse vectors need rank, rank_shards, target_ranks or prepare, on both "
+            "sides. Convert it."
         )
     if not isinstance(vectors, NpyRows | CopiedRows):
         vectors = open_rows(checks.plain_array(vectors, what))
     check_shape(vectors.shape, what)
     dtype = vectors.dtype
     if not (_becomes_float32(dtype) or (dtype.kind in "iuf" and dtype.itemsize <= 8)):
-        hint = " Bits are searched by rank_codes." if dtype.kind == "b" else ""
+        hint = " Use rank_codes for bits." if dtype.kind == "b" else ""
         raise ValueRangeError(
             f"{what} must hold real numbers of at most 64 bits, found dtype {dtype}.{hint}"
         )
@@ -173,7 +173,7 @@ def is_stream(docs: Any) -> bool:
 def check_columns(columns: int, expected: int) -> None:
     """Refuse queries and documents of different dimensions."""
     if columns != expected:
-        raise MismatchError(f"queries have {expected} columns and docs have {columns}.")
+        raise MismatchError(f"queries have {expected} columns, docs {columns}. Use one encoder.")
 
 
 def _blocks_of_stream(blocks: Iterator[Any], columns: int) -> Iterator[Rows]:
@@ -185,7 +185,7 @@ def _blocks_of_stream(blocks: Iterator[Any], columns: int) -> Iterator[Rows]:
         yield from _windows(matrix, first, what)
         first += matrix.shape[0]
     if first == 0:
-        raise ShapeError("docs is an empty iterator: there is nothing to search.")
+        raise ShapeError("docs is an empty iterator. Pass documents.")
 
 
 def _windows(matrix: Vectors, first: int, what: str) -> Iterator[Rows]:
@@ -254,14 +254,13 @@ def exclusions_of(
     """Read `exclude`: None, "self", or pairs of ids (of row numbers without ids)."""
     if exclude is not None and (query_ids is None) != (doc_ids is None):
         raise UsageError(
-            "exclude goes by id where both sides have ids, by row where neither has. Give both "
-            "query_ids and doc_ids, or none."
+            "exclude needs ids on both sides or on neither. Pass query_ids and doc_ids, or none."
         )
     if exclude is None:
         return Excluded(np.zeros(n_queries + 1, np.int64), np.empty(0, np.int64))
     if isinstance(exclude, str):
         if exclude != "self":
-            raise UsageError(f"exclude must be None, 'self' or a list of pairs, found {exclude!r}.")
+            raise UsageError(f"exclude is {exclude!r}. Pass None, 'self' or a list of pairs.")
         pairs = _self_pairs(n_queries, n_docs, query_ids, doc_ids)
     elif query_ids is not None and doc_ids is not None:
         pairs = _pairs_of_ids(exclude, query_ids, doc_ids)
@@ -280,8 +279,9 @@ def refuse_short(lengths: Ints, least: Any) -> None:
         needed = int(np.broadcast_to(least, lengths.shape)[query])
         raise InputError(
             f"The exact search returned {lengths[query]} of {needed} documents for query row "
-            f"{query}, and too few for {int(short.sum())} of {len(lengths)} queries. The vectors "
-            "changed while they were searched: search again, and report a bug if this persists."
+            f"{query}, and too few for {int(short.sum())} of {len(lengths)} queries. The "
+            "vectors changed during the search. Search again, and report a bug if it "
+            "persists."
         )
 
 
@@ -295,8 +295,8 @@ def _self_pairs(
         return np.stack([there, docs[there]], axis=1)
     if n_docs is not None and n_docs != n_queries:
         raise MismatchError(
-            f"exclude='self' by row needs as many queries as documents; there are {n_queries} "
-            f"queries and {n_docs} documents. Pass query_ids and doc_ids to exclude by id."
+            f"exclude='self' by row needs equal counts, found {n_queries} queries and "
+            f"{n_docs} documents. Pass query_ids and doc_ids."
         )
     rows = np.arange(n_queries)
     return np.stack([rows, rows], axis=1)
@@ -333,5 +333,5 @@ def _pairs_of_ids(exclude: Any, query_ids: Ids, doc_ids: Ids) -> Ints:
         columns.append(Ids.of(names, what=what).match(ids))
         if (columns[side] < 0).any():
             name = names[int(np.argmax(columns[side] < 0))]
-            raise IdError(f"exclude names the {what} {name!r}, which is not among the {what}s.")
+            raise IdError(f"exclude names the {what} {name!r}, an unknown {what}. Correct it.")
     return np.stack(columns, axis=1)

@@ -187,9 +187,7 @@ def prepare(docs: Any, path: Any = None, *, threads: int | None = None) -> Any:
     """
     if is_sparse(docs):
         if path is not None:
-            raise UsageError(
-                "Inverted lists of sparse vectors are kept in memory only. Prepare without a file."
-            )
+            raise UsageError("Sparse vectors cannot be prepared in a file. Omit it.")
         sparse = read_sparse(docs, "docs")
         make_lists(sparse, "dot", None)
         return sparse
@@ -205,8 +203,7 @@ def prepare_rows(
     opened = open_rows(docs)
     if is_stream(opened):
         raise UsageError(
-            "prepare takes an array, a memory map or the path of a .npy file: the documents are "
-            "read again by every search."
+            "prepare reads documents repeatedly. Pass an array, a memory map or a .npy path."
         )
     rows = matrix_of(opened, "docs")
     with steady_files(rows):
@@ -340,9 +337,7 @@ def _map(path: str) -> _MappedFile | None:
         first = content[:_MOST_HEAD].tobytes()
         line, end, _ = first[len(_MAGIC) :].partition(b"\n")
         if not first.startswith(_MAGIC) or not end:
-            raise FormatError(
-                f"{path} is not a prepared corpus, so it is left as it is. Name another file."
-            )
+            raise FormatError(f"{path} is not a prepared corpus. Name another file.")
         head = parse_json(line.decode("utf-8", "replace"), path)
     return _MappedFile(head, content, len(_MAGIC) + len(line) + 1, file)
 
@@ -372,5 +367,5 @@ def _cut(mapped: _MappedFile, shapes: dict[str, tuple[str, int]], path: str) -> 
         start = stop
     mapped.file.check()
     if len(arrays) < len(shapes) or content.hexdigest() != mapped.head.get("arrays"):
-        raise FormatError(f"{path} is damaged. Remove it, and it is made anew.")
+        raise FormatError(f"{path} is damaged. Remove it to rebuild it.")
     return arrays

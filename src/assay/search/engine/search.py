@@ -382,9 +382,7 @@ def _refuse_short_lists(
 
 def _refuse_infinite(scores: Floats) -> None:
     if 0 in np.isfinite(scores).tobytes():  # sooner than `all` where there are few
-        raise ValueRangeError(
-            "Some scores are beyond the range of float64 (1.8e308). Scale the vectors down."
-        )
+        raise ValueRangeError("Some scores exceed float64 (1.8e308). Scale the vectors down.")
 
 
 def _as_ranking(ready: SearchPlan, lists: RankedLists, n_docs: int, **more: Any) -> Ranking:

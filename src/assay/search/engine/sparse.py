@@ -35,20 +35,20 @@ _QUERIES_AT_ONCE: Final = 256
 def _match_columns(queries: SparseVectors, docs: SparseVectors, part: bool) -> SparseVectors:
     """Give terms the columns they have in the documents; leave out those without one."""
     if (queries.names is None) != (docs.names is None):
-        raise MismatchError(
-            "One side names its terms, the other numbers its columns. Give both in one way."
-        )
+        raise MismatchError("One side names terms, the other numbers columns. Use one form.")
     if queries.names is None or docs.names is None:
         if queries.width != docs.width:
-            raise MismatchError(f"queries have {queries.width} columns and docs have {docs.width}.")
+            raise MismatchError(
+                f"queries have {queries.width} columns, docs {docs.width}. Use one vocabulary."
+            )
         return queries
     place = {name: number for number, name in enumerate(docs.names)}
     columns = np.array([place.get(name, -1) for name in queries.names])[queries.columns]
     shared = columns >= 0
     if not shared.any() and not part:
         raise MismatchError(
-            f"Queries and documents share no term: queries have {checks.name_few(queries.names)}, "
-            f"documents {checks.name_few(docs.names)}."
+            f"Queries ({checks.name_few(queries.names)}) and documents "
+            f"({checks.name_few(docs.names)}) share no term. Use one vocabulary."
         )
     offsets = np.concatenate([[0], np.cumsum(shared)])[queries.offsets]
     return SparseVectors(offsets, columns[shared], queries.weights[shared], docs.width, docs.names)
@@ -182,6 +182,4 @@ def count_sparse_targets(
 def _refuse_beyond_range(queries: SparseVectors, docs: SparseVectors) -> None:
     n_terms = int(np.diff(queries.offsets).max())
     if not math.isfinite(queries.largest * docs.largest * n_terms):
-        raise ValueRangeError(
-            "Some scores may be beyond the range of float64 (1.8e308). Scale the weights down."
-        )
+        raise ValueRangeError("Some scores may exceed float64 (1.8e308). Scale the weights down.")

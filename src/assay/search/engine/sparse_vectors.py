@@ -201,7 +201,9 @@ def read_sparse_file(name: str, what: str = "doc") -> tuple[SparseVectors, Ids |
     rows = _from_rows(_read_rows(name, ids))
     named = [key for key in ids if key is not None]
     if named and len(named) < len(ids):
-        raise FormatError(f'{name}: {len(ids) - len(named)} of {len(ids)} lines have no "id".')
+        raise FormatError(
+            f'{name}: {len(ids) - len(named)} of {len(ids)} lines have no "id". Add it.'
+        )
     return rows, Ids.of(named, what=what) if named else None
 
 
@@ -246,7 +248,7 @@ def _from_rows(rows: Iterable[tuple[str, Any]]) -> SparseVectors:
             weights.append(float(weight))
         lengths.append(len(row))
     if not columns:
-        raise ShapeError("There is no weight in any row: nothing can be searched.")
+        raise ShapeError("All rows are empty. Pass weights.")
     names = sorted(numbers)
     order = np.empty(len(names), np.int64)
     order[[numbers[name] for name in names]] = np.arange(len(names))

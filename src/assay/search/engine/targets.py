@@ -169,8 +169,8 @@ def target_ranks(
     """
     if isinstance(docs, Iterator):
         raise UsageError(
-            "target_ranks reads the documents twice, and an iterator can be read once. Give an "
-            "array, a memory map, the path of a .npy file, or a list of blocks."
+            "target_ranks reads documents twice. Pass an array, a memory map, a .npy path or "
+            "a list of blocks instead of an iterator."
         )
     if checks.check_choice(zero, ("error", "drop", "last"), "zero") == "drop":
         raise UsageError("target_ranks takes zero='error' or 'last': a dropped target has no rank.")
@@ -252,7 +252,7 @@ def row_targets(targets: Any) -> Ints:
     rows = array.astype(np.int64)
     if rows.size and rows.min() < -1:
         row = int(np.argmin(rows))
-        raise ValueRangeError(f"targets row {row} is {rows[row]}; −1 marks no target.")
+        raise ValueRangeError(f"targets row {row} is {rows[row]}. Use −1 for no target.")
     return rows
 
 
@@ -262,7 +262,9 @@ def _match_targets(targets: list[Any], doc_ids: Ids) -> Ints:
     numbers[named] = Ids.of([targets[row] for row in named], what="target").match(doc_ids)
     for row in named:
         if numbers[row] < 0:
-            raise IdError(f"The target {targets[row]!r} of query row {row} is not among the docs.")
+            raise IdError(
+                f"The target {targets[row]!r} of query row {row} is not among the docs. Correct it."
+            )
     return numbers
 
 
@@ -368,8 +370,8 @@ def refuse_infinite(scores: Floats) -> None:
     if not np.isfinite(scores).all():
         query = int(np.argmax(~np.isfinite(scores)))
         raise ValueRangeError(
-            f"The score of the target of query row {query} is beyond the range of float64 "
-            "(1.8e308). Scale the vectors down."
+            f"The target score of query row {query} exceeds float64 (1.8e308). Scale the "
+            "vectors down."
         )
 
 
@@ -380,8 +382,8 @@ def refuse_excluded_targets(excluded: Excluded, targets: Ints) -> None:
     if barred.any():
         query = int(queries[np.argmax(barred)])
         raise UsageError(
-            f"The target of query row {query} is document {targets[query]}, which is excluded for "
-            "it. Leave the target in, or give that query none."
+            f"The target of query row {query} is document {targets[query]}, which is excluded "
+            "for it. Remove the exclusion, or set −1."
         )
 
 
@@ -614,7 +616,7 @@ def score_matrix(scores: Any) -> NDArray[Any]:
     if not (array.dtype.name == "bfloat16" and array.ndim == 2 and array.size):
         array = checks.real_matrix(array, "scores")
         if array.dtype.itemsize > 8:
-            raise ValueRangeError(f"scores are of {array.dtype}; give float64, or less.")
+            raise ValueRangeError(f"scores are {array.dtype}. Pass float64 or narrower.")
     return cast("NDArray[Any]", open_rows(array))
 
 
@@ -628,7 +630,7 @@ def target_columns(targets: Any, rows: int, columns: int) -> Ints:
             f"{plain.shape} of {plain.dtype}."
         )
     if len(plain) != rows:
-        raise MismatchError(f"scores have {rows} rows and targets {len(plain)}: one for each row.")
+        raise MismatchError(f"scores have {rows} rows, targets {len(plain)}. Pass one per row.")
     outside = (plain < -1) | (plain >= columns)
     if outside.any():
         row = int(np.argmax(outside))

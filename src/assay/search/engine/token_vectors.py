@@ -219,7 +219,7 @@ def _from_list(texts: Sequence[Any], what: str) -> TokenVectors:
             )
     some = [array for array in arrays if array.size]
     if not some:
-        raise ShapeError(f"{what} holds no token in any text: nothing can be searched.")
+        raise ShapeError(f"{what} holds no tokens. Pass at least one.")
     lengths = [len(array) if array.size else 0 for array in arrays]
     return TokenVectors(np.concatenate(some), offsets_of(lengths))
 

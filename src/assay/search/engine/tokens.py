@@ -261,13 +261,13 @@ def check_token_queries(
     tokens = read_tokens(queries, "queries")
     ids = check_ids(tokens.ids if query_ids is None else query_ids, len(tokens), "query")
     if checks.check_choice(zero, ("error", "drop", "last"), "zero") == "last":
-        raise UsageError("MaxSim takes zero='error' or 'drop': no tokens, no score.")
+        raise UsageError("MaxSim scores no empty texts. Pass zero='error' or 'drop'.")
     if zero == "error" and (empty := np.flatnonzero(tokens.lengths == 0)).size:
         row = int(empty[0])
         name = f"{row}" if ids is None else f"{row} (id {ids[row]!r})"
         raise ValueRangeError(
-            f"queries row {name} has no tokens; {len(empty)} such queries. Remove them, or choose "
-            "zero='drop': they find nothing."
+            f"queries row {name} has no tokens ({len(empty)} such queries). Remove them, or "
+            "pass zero='drop'."
         )
     return tokens, ids
 
@@ -536,6 +536,6 @@ def check_targets(docs: TokenVectors, targets: Ints) -> None:
     if empty.any():
         query = int(np.argmax(empty))
         raise ValueRangeError(
-            f"The target of query row {query} is document {targets[query]}, which has no tokens "
-            "and is never retrieved. Give that query no target (−1)."
+            f"The target of query row {query} is document {targets[query]}, which has no "
+            "tokens. Set the target to −1."
         )

@@ -56,7 +56,7 @@ class Options:
         if value is None:
             return default
         if not re.fullmatch(r"[0-9]{1,9}", value) or int(value) < 1:
-            raise UsageError(f"{name} must be a whole number ≥ 1, found {value!r}: {self._spec}")
+            raise UsageError(f"{name} must be a whole number ≥ 1; found {value!r}: {self._spec}")
         return int(value)
 
     def flag(self, name: str) -> bool:

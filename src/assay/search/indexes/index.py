@@ -403,8 +403,8 @@ class EngineVectors:
                 return block.rows, _scale(block, -exponents)
             if _largest(block, exponents) - self.exponent > _LARGEST_EXPONENT:
                 raise ValueRangeError(
-                    "Some queries are more than 2^60 times longer than all documents; engines that "
-                    "compute in float32 cannot tell documents apart at such a distance."
+                    "Some queries are over 2^60 times longer than all documents, beyond "
+                    "float32. Scale them."
                 )
             return block.rows, _scale(block, np.full_like(exponents, -self.exponent))
 
@@ -445,8 +445,8 @@ def _measure(vectors: Any, what: str, metric: base.Metric, *, ids: Ids | None) -
         row = int(np.argmax(block.zero))
         name = f" (id {ids[row]!r})" if ids is not None and row < len(ids) else ""
         raise ValueRangeError(
-            f"{what} row {row}{name} is all zeros, which has no cosine; {int(block.zero.sum())} "
-            "such rows in all. Remove them."
+            f"{what} row {row}{name} is all zeros and has no cosine ({int(block.zero.sum())} "
+            "such rows). Remove them."
         )
     return block
 

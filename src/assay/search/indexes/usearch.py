@@ -68,7 +68,7 @@ class _Usearch:
 
 
 def _load_faiss_first() -> None:
-    """Faiss, loaded after USearch (2.26), crashes where it would raise: they share C++ symbols."""
+    """Load Faiss first: after USearch (2.26) it crashes where it would raise."""
     with suppress(ImportError):
         import_module("faiss")
 
