@@ -101,7 +101,7 @@ def test_a_repetition_with_other_labels_is_told_apart(
         file.write_text(before)
     assert answer.code == 1
     assert "pool.labels.jsonl has changed" in answer.err
-    assert "has other numbers than run 1" in answer.err
+    assert "dense vs lexical: run 6 differs in numbers from run 1" in answer.err
 
 
 def test_results_of_labels_are_verified(assay: Assay, stored: Path, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_report_tells_of_labels(
     assert answer.code == 0, answer.err
     page = html.unescape(file.read_text())
     assert "150 of 866 pairs labelled (17%)" in page
-    assert "dense leads lexical by" in page
+    assert "dense leads lexical on" in page
     assert SIGNATURE.partition("|")[0] in page
     assert "dense − lexical" in page
     assert ("nDCG@10" in page) == ("5" in runs)
@@ -135,14 +135,14 @@ def test_a_report_tells_of_labels(
 def test_the_dashboard_tells_of_labels(stored: Path) -> None:
     client = Client(stored)
     views = client("/run/1.json").json["views"]
-    assert views[0]["text"].startswith("dense leads lexical by")
+    assert views[0]["text"].startswith("dense leads lexical on")
     assert views[0]["text"].endswith("; 150 of 866 pairs labelled (17%)")
     page = client("/run/1").text
     verdict = page[page.index('<div class="verdict">') :].partition("</div>")[0]
-    assert verdict.startswith('<div class="verdict"><p>dense leads lexical by')
+    assert verdict.startswith('<div class="verdict"><p>dense leads lexical on')
     assert "<small>" in verdict
     assert "150 of 866 pairs labelled (17%)</small>" in verdict
-    assert page.count("dense leads lexical by") == 1
+    assert page.count("dense leads lexical on") == 1
     assert page.count(html.escape(SIGNATURE)) == 1  # among the facts of the run
     assert "weighted κ" in html.unescape(client("/run/4").text)
     assert client("/run/5.json").json["views"] == []
@@ -161,7 +161,7 @@ def test_labels_to_come_are_planned_from_the_design() -> None:
     assert 0 < wide.estimates[0].more < len(pool)
     assert f"about {wide.estimates[0].more:,.0f} more labels for ± " in wide.verdict()
     narrow = estimate_from_labels(runs, pool, labels, within=1e-6)
-    assert "more labels do not give ± 1e-06, more queries may" in narrow.verdict()
+    assert "for ± 1e-06 add queries, not labels" in narrow.verdict()
     enough = estimate_from_labels(runs, pool, labels, within=plain.interval.half_width * 2)
     assert enough.verdict().endswith(")")
 
@@ -211,7 +211,7 @@ def test_a_pool_of_stored_runs_and_of_a_folder_is_that_of_the_files(
     assert [remark for remark in estimates["remarks"] if "stored" in remark] == limits
     agreed = ("agreement", "labels.csv", "labels.csv", "--run", "1", "--run", "2", "--json")
     assert json.loads(assay(*agreed).out)["remarks"][-2:] == limits
-    assert "stored without its results" in assay("pool", "1", "3", "-o", "x.tsv").err
+    assert "Run 3 has no stored results" in assay("pool", "1", "3", "-o", "x.tsv").err
     Path("empty").mkdir()
     assert "holds no run files" in assay("pool", "empty", "-o", "x.tsv").err
     assert assay("pool", "1", "99", "-o", "x.tsv").code != 0

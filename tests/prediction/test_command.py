@@ -265,7 +265,7 @@ def test_the_confusion_matrix_as_table_and_picture(assay, files):
         ),
         (["a0.npz", "x.xlsx"], 3, "x.xlsx: unknown type"),
         (["nothing.npz"], 5, "nothing.npz"),
-        (["x.npy", "-t", "train.npy"], 3, "80 rows and targets 200"),
+        (["x.npy", "-t", "train.npy"], 3, "80 rows, targets 200"),
         (["--results", "a.json", "x.npy"], 2, "files of predictions exclude each other"),
         (["--results", "a=a.json"], 5, "a.json"),
     ],
