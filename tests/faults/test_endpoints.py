@@ -144,7 +144,7 @@ def test_a_server_that_repeats_the_key(fake, waits):
     refused(fake, "embeddings are not 0 to 1, each once: str")
     both = [{"index": at, "embedding": KEY} for at in range(2)]
     fake.script = [content(lambda texts: {"data": both})]
-    refused(fake, "embedding 0 is not a list")
+    refused(fake, "embedding 0 is no list of finite")
 
 
 def test_a_slow_answer_is_tried_again(fake, waits, monkeypatch):
