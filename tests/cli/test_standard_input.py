@@ -208,4 +208,4 @@ def test_a_result_from_a_pipe_is_verified(folder, assay, feed):
     feed(b"{}")
     refused = assay("verify", "-")
     assert refused.code == 3
-    assert refused.err.startswith("assay: standard input: it does not say how")
+    assert refused.err.startswith("assay: standard input: no record of its command")
