@@ -136,12 +136,12 @@ def test_the_dashboard_tells_of_labels(stored: Path) -> None:
     client = Client(stored)
     views = client("/run/1.json").json["views"]
     assert views[0]["text"].startswith("dense leads lexical by")
-    assert views[0]["text"].endswith("; 150 of 866 pairs labelled (17%)")
+    assert "\n150 of 866 pairs labelled (17%)" in views[0]["text"]
     page = client("/run/1").text
     verdict = page[page.index('<div class="verdict">') :].partition("</div>")[0]
     assert verdict.startswith('<div class="verdict"><p>dense leads lexical by')
     assert "<small>" in verdict
-    assert "150 of 866 pairs labelled (17%)</small>" in verdict
+    assert "<p>150 of 866 pairs labelled (17%)</p>" in page
     assert page.count("dense leads lexical by") == 1
     assert page.count(html.escape(SIGNATURE)) == 1  # among the facts of the run
     assert "weighted κ" in html.unescape(client("/run/4").text)

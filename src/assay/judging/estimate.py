@@ -372,8 +372,10 @@ class LabelEstimates(LabelReport):
             estimates = tuple(each for each in self.estimates if each.a in group)
             bounds = tuple(each for each in self.bounds if each.a in group)
             part = replace(self, estimates=estimates, bounds=bounds)
-            verdicts = [each.verdict() for each in part.results]
-            verdicts[0] += f"; {self.verdict().partition('; ')[0]}"
+            verdicts = [
+                *(each.verdict() for each in part.results),
+                part.verdict().partition(";")[0],
+            ]
             records.append(part.record(name, [each.number() for each in part.results], verdicts))
         return records
 
