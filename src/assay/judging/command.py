@@ -528,18 +528,16 @@ def estimate_labels(
 def report_sections(records: Sequence[Any]) -> list[tuple[str, Any]]:
     """Return sentences, then numbers, of records from labels."""
     parts: list[tuple[str, Any]] = []
-    records = [record for record in records if record.task == PLUGIN.name]
-    for record in records:
+    for record in (record for record in records if record.task == PLUGIN.name):
         about, of = record.details, f": {record.name}" if len(records) > 1 else ""
-        lines = [*about["verdicts"], *about["remarks"]]
-        parts.append((f"Verdict from labels{of}", "\n".join(lines)))
+        said = "\n".join([*about["verdicts"], *about["remarks"]])
         rows = []
         for each in record.aggregates:
             ends = Cell(bracket(each.low, each.high), "figure")
             rows.append((each.measure, each.subset, Cell(each.value, "fraction"), ends))
         heading = interval_heading(next((e.level for e in record.aggregates if e.level), 0.95))
         table = table_of(("measure", "of", "estimate", heading), rows)
-        parts.append((f"Numbers from labels{of}", table))
+        parts += [(f"Verdict from labels{of}", said), (f"Numbers from labels{of}", table)]
         parts.append((f"Signature{of}", about["signature"]))
     return parts
 

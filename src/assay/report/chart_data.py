@@ -139,17 +139,12 @@ def group_rows(board: Leaderboard, measure: Measure, by: str) -> tuple[list[Row]
 
 def difference_rows(differences: QueryDifferences) -> list[Row]:
     """Return queries sorted by difference, the largest win first."""
-    return [
-        {
-            "place": place,
-            "after": place + 1,
-            "query": printable(row.query),
-            "a": row.value_a,
-            "b": row.value_b,
-            "difference": row.difference,
-        }
+    keys = ("place", "after", "query", "a", "b", "difference")
+    values = (
+        (place, place + 1, printable(row.query), row.value_a, row.value_b, row.difference)
         for place, row in enumerate(differences.rows)
-    ]
+    )
+    return [dict(zip(keys, each, strict=True)) for each in values]
 
 
 def rank_rows(board: Leaderboard) -> list[Row]:

@@ -124,7 +124,7 @@ def _mean_tips() -> list[Any]:
     return [_named_tip("run", "name"), _tip("mean", "mean"), *ends, _named_tip("letters", "group")]
 
 
-def _runs_of(rows: Sequence[Row]) -> list[str]:
+def runs_of(rows: Sequence[Row]) -> list[str]:
     """Return the runs of some rows, best first."""
     places = {row["run"]: row["place"] for row in rows}
     return sorted(places, key=lambda run: (places[run], run))
@@ -156,7 +156,7 @@ def _run_legend(runs: Sequence[str]) -> Any:
 def curve_chart(rows: Sequence[Row], measure: str) -> Any:
     """Draw means against the cutoff, the six best runs in colour."""
     alt = _altair()
-    runs = _runs_of(rows)
+    runs = runs_of(rows)
     cutoffs = sorted({row["k"] for row in rows})
     axis = alt.Axis(values=cutoffs, grid=False, format="d")
     base = alt.Chart(_data(rows)).encode(
@@ -175,7 +175,7 @@ def curve_chart(rows: Sequence[Row], measure: str) -> Any:
 def group_chart(rows: Sequence[Row], measure: str, by: str) -> Any:
     """Draw means of each group: bars for a few runs, points for more."""
     alt = _altair()
-    runs = _runs_of(rows)[: len(COLOURS)]
+    runs = runs_of(rows)[: len(COLOURS)]
     shown_rows = [row for row in rows if row["run"] in set(runs)]
     y = alt.Y("group:N", title=by, sort=alt.EncodingSortField("order", op="min"))
     tips = [_named_tip("group", by), _named_tip("run", "run"), _tip("mean", measure)]
@@ -216,7 +216,7 @@ def difference_chart(rows: Sequence[Row], title: str) -> Any:
 def rank_chart(rows: Sequence[Row]) -> Any:
     """Draw shares of queries by the rank of their first relevant document."""
     alt = _altair()
-    runs = _runs_of(rows)
+    runs = runs_of(rows)
     x = alt.X(
         "rank:N",
         title="rank of the first relevant document",

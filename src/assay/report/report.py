@@ -309,17 +309,7 @@ def _body(report: Report) -> Iterator[str]:
     yield from (section for *_, section in written)
     yield "</main>"
     yield "<noscript><p>Choosing, sorting and downloads require JavaScript.</p></noscript>"
-    yield _QUERY_DIALOG
-
-
-_QUERY_DIALOG: Final = (
-    '<dialog id="query" aria-labelledby="query-title"><div class="bar">'
-    '<h2 id="query-title">Query</h2><span class="tools">'
-    '<button type="button" id="before" aria-label="Previous query">‹</button>'
-    '<button type="button" id="after" aria-label="Next query">›</button>'
-    '<button type="button" id="close" autofocus>Close</button></span></div>'
-    '<div id="query-body"></div></dialog>'
-)
+    yield read_asset("dialog.html").rstrip()
 
 
 def _section(id: str, title: str, parts: Iterable[str]) -> str:
@@ -385,15 +375,11 @@ def _policy(scripts: Iterable[str], styles: Iterable[str]) -> str:
 
     No request may leave the page.
     """
-    rules = {
-        "default-src": "'none'",
-        "script-src": " ".join(map(_hash, scripts)),
-        "style-src": " ".join(map(_hash, styles)),
-        "img-src": "data:",
-        "base-uri": "'none'",
-        "form-action": "'none'",
-    }
-    content = "; ".join(f"{name} {value}" for name, value in rules.items())
+    script, style = (" ".join(map(_hash, codes)) for codes in (scripts, styles))
+    content = (
+        f"default-src 'none'; script-src {script}; style-src {style}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
     return f'<meta http-equiv="Content-Security-Policy" content="{html_text(content)}">'
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from assay.comparison.verdict import join_names
 from assay.report import chart_data, tables
-from assay.report.charts import difference_pair
+from assay.report.charts import difference_pair, runs_of
 from assay.report.svg import cost_picture, curve_lines
 from assay.report.tables import html_note, table_figure
 from assay.stats.choices import MOST_PAIRS
@@ -160,7 +160,7 @@ def _curves(report: Report) -> Iterator[str]:
             curves: dict[str, list[tuple[int, float]]] = {}
             for row in sorted(defined, key=lambda row: (row["place"], row["k"])):
                 curves.setdefault(row["run"], []).append((row["k"], row["mean"]))
-            cutoffs, runs = sorted({row["k"] for row in rows}), _best_first(rows)
+            cutoffs, runs = sorted({row["k"] for row in rows}), runs_of(rows)
             means = {(row["run"], row["k"]): row["mean"] for row in defined}
             values = [[means.get((run, k), math.nan) for k in cutoffs] for run in runs]
             grid = _grid("run", [f"@{k}" for k in cutoffs], runs, values, "fraction")
@@ -190,18 +190,13 @@ def _grid(
     return Table((corner, *columns), tuple(rows))
 
 
-def _best_first(rows: Iterable[chart_data.Row]) -> list[str]:
-    places = {row["run"]: row["place"] for row in rows}
-    return sorted(places, key=lambda run: places[run])
-
-
 def _groups(report: Report, measure: Measure) -> Iterator[str]:
     for column in report.group_columns:
         rows, total = chart_data.group_rows(report, measure, column)
         if not rows:
             continue
         n_groups = len({row["group"] for row in rows})
-        runs = _best_first(rows)[:_MOST_COLUMNS]
+        runs = runs_of(rows)[:_MOST_COLUMNS]
         groups = list(
             dict.fromkeys(row["group"] for row in sorted(rows, key=lambda row: row["order"]))
         )
@@ -223,7 +218,7 @@ def _ranks(report: Report) -> Iterator[str]:
         return
     buckets = list(dict.fromkeys(row["rank"] for row in rows))
     shares = {(row["run"], row["rank"]): row["share"] for row in rows}
-    runs = _best_first(rows)
+    runs = runs_of(rows)
     values = [[shares[run, bucket] for bucket in buckets] for run in runs]
     percents = [[round(100 * share, 1) for share in run_shares] for run_shares in values]
     yield table_figure(

@@ -159,9 +159,8 @@ def order_by_column(
     elif name in ORDERS:
         column = RUNS.c[name]
     else:
-        of_run = AGGREGATES.c.run_id == RUNS.c.id
-        mean = select(AGGREGATES.c.value).where(of_run, _is_overall(name))
-        column = mean.limit(1).scalar_subquery()
+        means = select(AGGREGATES.c.value).where(AGGREGATES.c.run_id == RUNS.c.id)
+        column = means.where(_is_overall(name)).limit(1).scalar_subquery()
     turned = column.desc() if descending else column.asc()
     return (turned.nulls_last(), *NEWEST_FIRST)
 
@@ -223,8 +222,8 @@ def find_headlines(connection: Connection) -> list[RunMean]:
     at = AGGREGATES.c
     place = func.coalesce(func.min(case((at.low.is_not(None), at.position))), 0).label("place")
     first = select(at.run_id, place).where(are_overall()).group_by(at.run_id).subquery().c
-    here = and_(at.run_id == first.run_id, at.position == first.place, are_overall())
-    return _read_means(connection, here, {})
+    here = at.run_id == first.run_id, at.position == first.place, are_overall()
+    return _read_means(connection, and_(*here), {})
 
 
 def _read_means(
@@ -243,9 +242,8 @@ def _read_means(
 
 def query_checksums(connection: Connection, runs: list[int]) -> dict[int, str]:
     """Return a checksum of the query ids of each run."""
-    statement = select(BLOBS.c.run_id, BLOBS.c.checksum).where(
-        BLOBS.c.part == "", BLOBS.c.kind == "ids"
-    )
+    ids = BLOBS.c.part == "", BLOBS.c.kind == "ids"
+    statement = select(BLOBS.c.run_id, BLOBS.c.checksum).where(*ids)
     return {run: rows[0][0] for run, rows in rows_by_run(connection, statement, runs).items()}
 
 
@@ -256,8 +254,7 @@ def run_frame(runs: list[RunSummary], backend: str) -> Any:
     columns["tags"] = [" ".join(run.tags) for run in runs]
     means = [run.means() for run in runs]
     for measure in dict.fromkeys(name for each in means for name in each):
-        values = [each.get(measure) for each in means]
-        columns[measure] = [math.nan if value is None else value for value in values]
+        columns[measure] = [math.nan if (v := each.get(measure)) is None else v for each in means]
     return build_frame(columns, backend)
 
 
@@ -324,8 +321,7 @@ def read_costs(connection: Connection, runs: list[int]) -> dict[int, RunCosts]:
 
 def costs_of(n_queries: int, settings: dict[str, Any], steps: dict[str, Any]) -> RunCosts:
     """Return the costs in a run's settings or the times of its steps."""
-    costs = settings.get("costs")
-    costs = costs if isinstance(costs, dict) else {}
+    costs = stored if isinstance(stored := settings.get("costs"), dict) else {}
     search = _number(costs.get("search_seconds", steps.get("search")))
     return RunCosts(
         search / n_queries if search and n_queries else None,
