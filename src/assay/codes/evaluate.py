@@ -494,6 +494,7 @@ def measure_code(
     for factor in baseline.settings.oversample:
         again = rescored_name(name, factor)
         ranking, taken = search_timed(partial(task.rescore, depth=baseline.candidates(factor)))
+        ranking = search.keep_first(ranking, int(baseline.ranking.lengths.max()))
         results.append(baseline.measure(again, method, taken, ranking, order, vectors, factor))
     return results
 

@@ -218,6 +218,19 @@ def _rows(vectors: Vectors, rows: Ints) -> Vectors:
     return vectors[rows]
 
 
+def keep_first(ranking: Ranking, depth: int) -> Ranking:
+    """Leave out what ranks after the first `depth` of a row and their ties, where rows are equal.
+
+    To sort all candidates takes longer than to find the last score that counts.
+    """
+    width = int(ranking.lengths.max(initial=0))
+    if width <= depth or (ranking.lengths < width).any():
+        return ranking
+    scores = ranking.given_scores.reshape(-1, width)
+    last = np.partition(scores, width - depth, axis=1)[:, [width - depth]]
+    return ranking.select((scores >= last).ravel())
+
+
 def make_search(
     docs: Any, queries: Any, query_ids: Any, doc_ids: Any, exclude_self: bool | None, **how: Any
 ) -> VectorSearch:
