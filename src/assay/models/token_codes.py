@@ -149,7 +149,8 @@ def cluster_rows(rows: Floats, count: int) -> Ints:
     merges.sort(key=itemgetter(0))  # of equals, parts before wholes
     for _, last, near in merges[: len(rows) - count]:
         labels[labels == labels[last]] = labels[near]
-    return np.unique(labels, return_inverse=True)[1].astype(np.int64)
+    numbers: Ints = np.unique(labels, return_inverse=True)[1].astype(np.int64)
+    return numbers
 
 
 class _Distances:
@@ -163,7 +164,8 @@ class _Distances:
     def __init__(self, rows: Floats) -> None:
         self.rows, self.columns = rows, np.ascontiguousarray(rows.T)
         self.sizes, self.within = np.ones(len(rows)), np.zeros(len(rows))
-        self.labels, self.sums = np.arange(len(rows)), self.within
+        self.labels: Ints = np.arange(len(rows))
+        self.sums: Floats = self.within
 
     def squares(self, cluster: int) -> Floats:
         """Return the distances of a cluster from each, infinite where there is none."""
@@ -171,7 +173,7 @@ class _Distances:
         by_row = np.zeros(len(self.rows))
         for start in range(0, len(inside), _AT_ONCE):
             by_row += _square_all(self.rows[inside[start : start + _AT_ONCE]] @ self.columns).sum(0)
-        self.sums = np.bincount(self.labels, by_row, len(self.rows))
+        self.sums = np.asarray(np.bincount(self.labels, by_row, len(self.rows)), np.float64)
         size, sizes = self.sizes[cluster], np.maximum(self.sizes, 1)
         apart = 2 * self.sums - self.within[cluster] * sizes / size - self.within * size / sizes
         apart[self.sizes == 0] = apart[cluster] = np.inf
@@ -191,13 +193,13 @@ class _StoredDistances:
     noise = 0.0
 
     def __init__(self, rows: Floats) -> None:
-        self.sizes = np.ones(len(rows))
-        self.table = _square_all(rows @ rows.T)
+        self.sizes: Floats = np.ones(len(rows))
+        self.table: Floats = _square_all(rows @ rows.T)
         np.fill_diagonal(self.table, np.inf)
 
     def squares(self, cluster: int) -> Floats:
         """Return the distances of a cluster from each, infinite where there is none."""
-        return self.table[cluster]
+        return np.asarray(self.table[cluster])
 
     def merge(self, last: int, near: int) -> None:
         """Put the rows of one cluster into another."""
@@ -215,4 +217,5 @@ def _square_all(cosines: Floats) -> Floats:
     """Replace cosines by their squared distances from 1."""
     np.subtract(1, cosines, out=cosines)
     np.clip(cosines, 0, 2, out=cosines)
-    return np.square(cosines, out=cosines)
+    cosines *= cosines
+    return cosines
