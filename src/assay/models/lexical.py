@@ -26,7 +26,7 @@ from typing import Any, Final, Protocol, Self
 
 import numpy as np
 
-from assay.arrays import Floats, Floats32, Ints, Ints32, offsets_of, rows_of
+from assay.arrays import Floats, Floats32, Ints, Ints32, offsets_of
 from assay.core import checks
 from assay.core.text import did_you_mean
 from assay.errors import InputError, ShapeError, UsageError, ValueRangeError, need
@@ -129,11 +129,10 @@ class SparseFitted:
         """Find the k best documents of each query among those that share a word with it."""
         texts = checked_texts(query_texts, "The queries")
         ranking = rank(self.query_rows(texts), self.docs, checks.check_cutoff(k), metric="dot")
+        ranking = ranking.select(ranking.scores != 0)  # no weight is negative: zeros end a row
         docs, scores = np.full((len(texts), k), -1, np.int64), np.zeros((len(texts), k))
-        matched = ranking.scores != 0  # no weight is negative, so zeros stand at the end
-        rows = rows_of(ranking.offsets)[matched]
-        places = (np.arange(len(ranking.docs)) - ranking.offsets[rows_of(ranking.offsets)])[matched]
-        docs[rows, places], scores[rows, places] = ranking.docs[matched], ranking.scores[matched]
+        filled = np.arange(k) < ranking.lengths[:, None]
+        docs[filled], scores[filled] = ranking.docs, ranking.scores
         return docs, scores
 
 
