@@ -340,17 +340,18 @@ class Bm25(WordSettings):
         first = np.flatnonzero(np.diff(cells, prepend=-1))
         counts = np.diff(first, append=len(cells)).astype(np.float64)
         doc, word = np.divmod(cells[first], n_words)
+        offsets, word = offsets_of(np.bincount(doc, minlength=n_docs)), word.astype(np.int32)
         scale = 1 - self.b + self.b * lengths / lengths.mean()  # 1 for the mean length
         weights = self._saturate(counts, scale[doc])
-        idf = self._idf(np.bincount(word, minlength=n_words), n_docs)[word]
-        weights *= idf
+        del cells, first, counts, doc  # each as large as the weights
+        idf = self._idf(np.bincount(word, minlength=n_words), n_docs)
+        weights *= idf[word]
         if self.method in ("bm25l", "bm25+"):
             absent = self.delta  # what documents without the word have, too
             if self.method == "bm25l" and self.delta:
                 absent = (self.k1 + 1) * self.delta / (self.k1 + self.delta)
-            weights -= idf * absent
-        offsets = offsets_of(np.bincount(doc, minlength=n_docs))
-        return SparseVectors(offsets, word.astype(np.int32), weights, n_words)
+            weights -= idf[word] * absent
+        return SparseVectors(offsets, word, weights, n_words)
 
     def _saturate(self, counts: Floats, scale: Floats) -> Floats:
         """Return what so many occurrences count in documents of so many mean lengths."""
