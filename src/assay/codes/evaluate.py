@@ -543,7 +543,8 @@ def learning_remarks(
     queries = np.asarray(task.queries[sample.queries][:], np.float64)
     for name, code in fitted.items():
         if (quantiser := code.first.quantiser) is not None:
-            inside = np.intersect1d(sample.docs, code.parts[0]) if code.parts else sample.docs
+            part = np.isin(sample.docs, code.parts[0]) if code.parts else slice(None)
+            inside = sample.docs[part]
             docs = np.asarray(task.docs[inside][:], np.float64)
             bound, share = quantiser.check_bound(docs, queries)
             yield (

@@ -174,7 +174,7 @@ class VectorSearch:
         None stands for all of them, also where less than half are left.
         """
         own_docs = self.own_docs()
-        rest = np.setdiff1d(np.arange(len(self.docs)), own_docs[own_docs >= 0])
+        rest = np.delete(np.arange(len(self.docs)), own_docs[own_docs >= 0])
         return rest if len(self.docs) / 2 <= len(rest) < len(self.docs) else None
 
     def training(self, train: Any) -> tuple[CodeTraining, str, tuple[str, ...]]:
