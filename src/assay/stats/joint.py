@@ -323,12 +323,12 @@ def _pair_squares(rows: Floats, pairs: Ints) -> Floats:
 
 def _by_first(pairs: Ints) -> Iterator[tuple[int, Ints | slice, Ints]]:
     """First system, second systems, and the places of the pairs, for each first system."""
-    for first in np.unique(pairs[:, 0]).tolist():
-        rows = np.flatnonzero(pairs[:, 0] == first)
+    order = np.argsort(pairs[:, 0], kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(pairs[order, 0])) + 1)[: len(pairs)]:
         seconds = pairs[rows, 1]
         low, high = int(seconds[0]), int(seconds[-1]) + 1
         in_a_row = np.array_equal(seconds, np.arange(low, high))
-        yield first, slice(low, high) if in_a_row else seconds, rows
+        yield int(pairs[rows[0], 0]), slice(low, high) if in_a_row else seconds, rows
 
 
 def _studentise(
