@@ -804,6 +804,7 @@ def test_pairs_are_counted_before_and_after(home: Path, assay: Callable[..., Any
     done = assay(*ONE, *two)
     assert re.search(r"two: reranking 22\d pairs\n", done.err), done.err
     assert re.search(r"two reranks the first 9 documents of each query: 22\d pairs", done.out)
+    assert "pairs" not in assay(*ONE, *two, "--quiet").err
 
 
 def test_places_of_saved_runs(home: Path, assay: Callable[..., Any]) -> None:

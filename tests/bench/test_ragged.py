@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from assay.errors import (
     UsageError,
     ValueRangeError,
 )
-from assay.models import EmbeddingCache, Encoder, ragged, text_model
+from assay.models import EmbeddingCache, Encoder, ragged, text_model, token_codes
 from assay.models.encoding import ComputedModel
 from assay.models.settings import EncoderSettings
 from assay.models.specs import vector_kind
@@ -253,7 +254,9 @@ def check_order_of_scores(ranking, scores) -> None:
             assert np.isclose(scores[row, DOC_IDS.index(doc)], score, rtol=1e-5)
 
 
-def test_clusters_are_wards():
+@pytest.mark.parametrize("most_stored", [0, token_codes.MOST_STORED])
+def test_clusters_are_wards(monkeypatch, most_stored):
+    monkeypatch.setattr(token_codes, "MOST_STORED", most_stored)
     hierarchy = pytest.importorskip("scipy.cluster.hierarchy")
     rng = np.random.default_rng(0)
     for number in range(40):
@@ -266,6 +269,29 @@ def test_clusters_are_wards():
         ours = cluster_rows(rows, count)
         pairs = set(zip(ours.tolist(), theirs.tolist(), strict=True))
         assert len(pairs) == len(set(ours)) == len(set(theirs)) == count, number
+
+
+@pytest.mark.parametrize(("most_stored", "share"), [(0, 0.3), (2000, 1.2)])
+def test_memory_of_clusters(monkeypatch, most_stored, share):
+    """Distances of all pairs take one table at most, and none where there are many rows."""
+    monkeypatch.setattr(token_codes, "MOST_STORED", most_stored)
+    rows = np.random.default_rng(0).normal(size=(1000, 8))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    tracemalloc.start()
+    cluster_rows(rows, 500)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < share * 8 * len(rows) ** 2
+
+
+@pytest.mark.parametrize("most_stored", [0, token_codes.MOST_STORED])
+def test_clusters_of_equal_rows(monkeypatch, most_stored):
+    monkeypatch.setattr(token_codes, "MOST_STORED", most_stored)
+    noise = 1e-9 * np.random.default_rng(0).normal(size=(120, 16))
+    for rows in (np.ones((120, 16)) / 4, np.ones((120, 16)) / 4 + noise, np.zeros((120, 16))):
+        assert len(set(cluster_rows(rows, 40).tolist())) == 40
+    five = np.repeat(np.eye(5), 20, axis=0)
+    assert (cluster_rows(five, 5) == np.repeat(cluster_rows(five, 5)[::20], 20)).all()
 
 
 def test_pooling_of_few_and_equal_tokens():

@@ -41,7 +41,7 @@ def test_flips(engine: Kernels, n: int) -> None:
     assert (np.concatenate(cut) == expected).all()
 
 
-@pytest.mark.parametrize("columns", [1, 2, 5, 8, 9])
+@pytest.mark.parametrize("columns", [1, 2, 5, 8, 9, 16, 21])
 @pytest.mark.parametrize("offsets", [[0, 1], [0, 2], [0, 131], [0, 40, 131], [0, 0, 131, 131]])
 def test_draws(engine: Kernels, columns: int, offsets: list[int]) -> None:
     values, cuts = integers(offsets[-1] * columns), np.array(offsets)

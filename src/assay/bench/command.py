@@ -319,11 +319,12 @@ def _run(params: Params, request: BenchRequest, saving: Saving) -> tuple[BenchRe
         column, groups = read_groups(params["by"], collection.query_ids)
     depth = {"depth": params["depth"]} if params["depth"] else {}
     bars = system_bars(len(request.plan.names), saving.listener)
+    quiet = click.get_current_context().meta.get("assay.quiet")
     with _open_cluster(params, request) as cluster, bars as progress:
         result = request.run(
             collection,
             cache=vectors,
-            progress=partial(_narrate_pairs, progress),
+            progress=progress if quiet else partial(_narrate_pairs, progress),
             cluster=cluster,
             groups=groups,
             conventions=rules,

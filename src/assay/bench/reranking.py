@@ -82,7 +82,7 @@ class TokenPairs:
     def compute(self) -> Iterator[Floats]:
         """Yield the scores of each query's texts; −∞ where one of both has no token."""
         model, data = self._reranker.model, self._data
-        some = np.unique(np.concatenate([*self._numbers, _NOTHING]))
+        some = np.unique(np.concatenate([*self._numbers, _NOTHING]), return_counts=True)[0]
         if not len(some):
             yield from (np.empty(0) for _ in self._numbers)
             return

@@ -75,7 +75,7 @@ class CodeEncoder:
 
     def encode_queries(self, vectors: NDArray[Any]) -> NDArray[Any] | Codes:
         """Return queries for such documents; under l2 they are as wide as their numbers need."""
-        return self._encode(vectors, self.query_block)
+        return vectors if self.query_block is _as_is else self._encode(vectors, self.query_block)
 
     def _encode(self, vectors: NDArray[Any], encode: Encode) -> NDArray[Any] | Codes:
         # One thread: how many there are would change the last bits of a product.

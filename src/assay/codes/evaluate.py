@@ -492,6 +492,7 @@ def measure_code(
     for factor in baseline.settings.oversample:
         again = rescored_name(name, factor)
         ranking, taken = search_timed(partial(task.rescore, depth=baseline.candidates(factor)))
+        ranking = search.keep_first(ranking, int(baseline.ranking.lengths.max()))
         results.append(baseline.measure(again, method, taken, ranking, order, vectors, factor))
     return results
 
@@ -540,7 +541,8 @@ def learning_remarks(
     queries = np.asarray(task.queries[sample.queries][:], np.float64)
     for name, code in fitted.items():
         if (quantiser := code.first.quantiser) is not None:
-            inside = np.intersect1d(sample.docs, code.parts[0]) if code.parts else sample.docs
+            part = np.isin(sample.docs, code.parts[0]) if code.parts else slice(None)
+            inside = sample.docs[part]
             docs = np.asarray(task.docs[inside][:], np.float64)
             bound, share = quantiser.check_bound(docs, queries)
             yield (

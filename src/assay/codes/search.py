@@ -174,7 +174,7 @@ class VectorSearch:
         None stands for all of them, also where less than half are left.
         """
         own_docs = self.own_docs()
-        rest = np.setdiff1d(np.arange(len(self.docs)), own_docs[own_docs >= 0])
+        rest = np.delete(np.arange(len(self.docs)), own_docs[own_docs >= 0])
         return rest if len(self.docs) / 2 <= len(rest) < len(self.docs) else None
 
     def training(self, train: Any) -> tuple[CodeTraining, str, tuple[str, ...]]:
@@ -216,6 +216,19 @@ def _rows(vectors: Vectors, rows: Ints) -> Vectors:
     if isinstance(vectors, Codes):
         return replace(vectors, packed=vectors.packed[rows])
     return vectors[rows]
+
+
+def keep_first(ranking: Ranking, depth: int) -> Ranking:
+    """Leave out what ranks after the first `depth` of a row and their ties, where rows are equal.
+
+    To sort all candidates takes longer than to find the last score that counts.
+    """
+    width = int(ranking.lengths.max(initial=0))
+    if width <= depth or (ranking.lengths < width).any():
+        return ranking
+    scores = ranking.given_scores.reshape(-1, width)
+    last = np.partition(scores, width - depth, axis=1)[:, [width - depth]]
+    return ranking.select((scores >= last).ravel())
 
 
 def make_search(

@@ -26,7 +26,7 @@ from typing import Any, Final, Protocol, Self
 
 import numpy as np
 
-from assay.arrays import Floats, Floats32, Ints, Ints32, offsets_of, rows_of
+from assay.arrays import Floats, Floats32, Ints, Ints32, offsets_of
 from assay.core import checks
 from assay.core.text import did_you_mean
 from assay.errors import InputError, ShapeError, UsageError, ValueRangeError, need
@@ -129,11 +129,10 @@ class SparseFitted:
         """Find the k best documents of each query among those that share a word with it."""
         texts = checked_texts(query_texts, "The queries")
         ranking = rank(self.query_rows(texts), self.docs, checks.check_cutoff(k), metric="dot")
+        ranking = ranking.select(ranking.scores != 0)  # no weight is negative: zeros end a row
         docs, scores = np.full((len(texts), k), -1, np.int64), np.zeros((len(texts), k))
-        matched = ranking.scores != 0  # no weight is negative, so zeros stand at the end
-        rows = rows_of(ranking.offsets)[matched]
-        places = (np.arange(len(ranking.docs)) - ranking.offsets[rows_of(ranking.offsets)])[matched]
-        docs[rows, places], scores[rows, places] = ranking.docs[matched], ranking.scores[matched]
+        filled = np.arange(k) < ranking.lengths[:, None]
+        docs[filled], scores[filled] = ranking.docs, ranking.scores
         return docs, scores
 
 
@@ -341,17 +340,18 @@ class Bm25(WordSettings):
         first = np.flatnonzero(np.diff(cells, prepend=-1))
         counts = np.diff(first, append=len(cells)).astype(np.float64)
         doc, word = np.divmod(cells[first], n_words)
+        offsets, word = offsets_of(np.bincount(doc, minlength=n_docs)), word.astype(np.int32)
         scale = 1 - self.b + self.b * lengths / lengths.mean()  # 1 for the mean length
         weights = self._saturate(counts, scale[doc])
-        idf = self._idf(np.bincount(word, minlength=n_words), n_docs)[word]
-        weights *= idf
+        del cells, first, counts, doc  # each as large as the weights
+        idf = self._idf(np.bincount(word, minlength=n_words), n_docs)
+        weights *= idf[word]
         if self.method in ("bm25l", "bm25+"):
             absent = self.delta  # what documents without the word have, too
             if self.method == "bm25l" and self.delta:
                 absent = (self.k1 + 1) * self.delta / (self.k1 + self.delta)
-            weights -= idf * absent
-        offsets = offsets_of(np.bincount(doc, minlength=n_docs))
-        return SparseVectors(offsets, word.astype(np.int32), weights, n_words)
+            weights -= idf[word] * absent
+        return SparseVectors(offsets, word, weights, n_words)
 
     def _saturate(self, counts: Floats, scale: Floats) -> Floats:
         """Return what so many occurrences count in documents of so many mean lengths."""

@@ -19,6 +19,8 @@ from assay.search.engine import TokenVectors
 _PLAIN: Final = ("float16", "int8", "binary", "asymmetric")
 _ALIASES: Final = {"sign": "binary"}
 FORMS: Final = (*_PLAIN, "pool:N", "pool:N+CODE")
+MOST_STORED: Final = 4096  # rows whose distances are stored, which takes 0.13 GB
+_AT_ONCE: Final = 64  # rows whose distances are computed together
 
 
 def is_pooled(code: str) -> bool:
@@ -126,33 +128,93 @@ def cluster_rows(rows: Floats, count: int) -> Ints:
     Ward's method by chains of nearest neighbours (Murtagh 1983): merges come in any order, and are
     sorted by their height.
     """
-    count_all = len(rows)
-    squares = np.clip(1 - rows @ rows.T, 0, 2) ** 2
-    np.fill_diagonal(squares, np.inf)
-    sizes, alive = np.ones(count_all), np.ones(count_all, bool)
+    clusters = _StoredDistances(rows) if len(rows) <= MOST_STORED else _Distances(rows)
     merges: list[tuple[float, int, int]] = []
     chain: list[int] = []
-    while len(merges) < count_all - 1:
+    while len(merges) < len(rows) - 1:
         if not chain:
-            chain.append(int(np.argmax(alive)))
+            chain.append(int(np.argmax(clusters.sizes > 0)))
         last = chain[-1]
-        near = int(np.argmin(squares[last]))
-        if len(chain) == 1 or squares[last, near] < squares[last, chain[-2]]:
+        squares = clusters.squares(last)
+        near = int(np.argmin(squares))
+        if len(chain) == 1 or squares[near] < squares[chain[-2]] - clusters.noise:
             chain.append(near)
             continue
         near = chain[-2]
-        height, both = squares[last, near], sizes[last] + sizes[near]
-        merges.append((float(height), last, near))
-        parts = (sizes[last] + sizes) * squares[last] + (sizes[near] + sizes) * squares[near]
-        merged = np.where(alive, (parts - sizes * height) / (both + sizes), np.inf)
-        merged[near] = np.inf
-        squares[near] = squares[:, near] = merged
-        squares[last] = squares[:, last] = np.inf
-        sizes[near], alive[last] = both, False
+        merges.append((float(squares[near]), last, near))
+        clusters.merge(last, near)
         del chain[-2:]
-    clusters = np.arange(count_all)
+    labels = np.arange(len(rows))
     merges.sort(key=itemgetter(0))  # of equals, parts before wholes
-    for _, last, near in merges[: count_all - count]:
-        clusters[clusters == clusters[last]] = clusters[near]
-    labels: Ints = np.unique(clusters, return_inverse=True)[1].astype(np.int64)
-    return labels
+    for _, last, near in merges[: len(rows) - count]:
+        labels[labels == labels[last]] = labels[near]
+    numbers: Ints = np.unique(labels, return_inverse=True)[1].astype(np.int64)
+    return numbers
+
+
+class _Distances:
+    """Compute Ward's squared distances when asked, in memory linear in the number of rows.
+
+    They are 2ab / (a + b) of the mean square between a and b rows, less half of the means within.
+    """
+
+    noise = 1e-12  # by which distances of one pair may differ
+
+    def __init__(self, rows: Floats) -> None:
+        self.rows, self.columns = rows, np.ascontiguousarray(rows.T)
+        self.sizes, self.within = np.ones(len(rows)), np.zeros(len(rows))
+        self.labels: Ints = np.arange(len(rows))
+        self.sums: Floats = self.within
+
+    def squares(self, cluster: int) -> Floats:
+        """Return the distances of a cluster from each, infinite where there is none."""
+        inside = np.flatnonzero(self.labels == cluster)
+        by_row = np.zeros(len(self.rows))
+        for start in range(0, len(inside), _AT_ONCE):
+            by_row += _square_all(self.rows[inside[start : start + _AT_ONCE]] @ self.columns).sum(0)
+        self.sums = np.asarray(np.bincount(self.labels, by_row, len(self.rows)), np.float64)
+        size, sizes = self.sizes[cluster], np.maximum(self.sizes, 1)
+        apart = 2 * self.sums - self.within[cluster] * sizes / size - self.within * size / sizes
+        apart[self.sizes == 0] = apart[cluster] = np.inf
+        return np.asarray(apart / (size + sizes), np.float64)
+
+    def merge(self, last: int, near: int) -> None:
+        """Put the rows of the cluster that was last looked at into another."""
+        self.within[near] += self.within[last] + 2 * self.sums[near]
+        self.labels[self.labels == last] = near
+        self.sizes[near] += self.sizes[last]
+        self.sizes[last] = 0
+
+
+class _StoredDistances:
+    """Store the squared distances of all pairs."""
+
+    noise = 0.0
+
+    def __init__(self, rows: Floats) -> None:
+        self.sizes: Floats = np.ones(len(rows))
+        self.table: Floats = _square_all(rows @ rows.T)
+        np.fill_diagonal(self.table, np.inf)
+
+    def squares(self, cluster: int) -> Floats:
+        """Return the distances of a cluster from each, infinite where there is none."""
+        return np.asarray(self.table[cluster])
+
+    def merge(self, last: int, near: int) -> None:
+        """Put the rows of one cluster into another."""
+        sizes, table, height = self.sizes, self.table, self.table[last, near]
+        both = sizes[last] + sizes[near]
+        parts = (sizes[last] + sizes) * table[last] + (sizes[near] + sizes) * table[near]
+        merged = np.where(sizes > 0, (parts - sizes * height) / (both + sizes), np.inf)
+        merged[[last, near]] = np.inf
+        table[near] = table[:, near] = merged
+        table[last] = table[:, last] = np.inf
+        sizes[near], sizes[last] = both, 0
+
+
+def _square_all(cosines: Floats) -> Floats:
+    """Replace cosines by their squared distances from 1."""
+    np.subtract(1, cosines, out=cosines)
+    np.clip(cosines, 0, 2, out=cosines)
+    cosines *= cosines
+    return cosines

@@ -157,7 +157,7 @@ def evaluate_candidates(
     if not depth:
         raise ShapeError("All candidate lists are empty. Pass at least one candidate.")
     has_target = true >= 0
-    classes, listed = (names[np.unique(part[part >= 0])].tolist() for part in (true, codes))
+    classes, listed = (names[np.bincount(at[at >= 0]).nonzero()].tolist() for at in (true, codes))
     places, few = ("true classes", "the candidate lists"), len(classes) < _FEW
     remarks = check_labels_match(classes, listed, *places, allow=allow_mismatch, none=not few)
     size = None if n_classes is None else checks.check_cutoff(n_classes, "n_classes")

@@ -338,7 +338,7 @@ def _correlation(top: Ints, left: Ints, right: Ints) -> Floats:
     return np.asarray(np.clip(correlation, -1.0, 1.0), np.float64)
 
 
-BLOCK = 1 << 19  # documents of both rankings to join at once: arrays that memory is reused for
+BLOCK = 1 << 17  # documents of both rankings to join at once: arrays that stay in the cache
 
 
 @dataclass(frozen=True, eq=False)

@@ -250,8 +250,8 @@ def intervals(
     drawn: dict[int, tuple[Floats, float]] = {}
     alike: dict[bytes, list[int]] = {}
     for number, (sample, limit) in enumerate(zip(measures, limits, strict=True)):
-        method_here = _choose(plan.method, sample, limit)
-        if method_here in ("bca", "percentile") and not _why_not(sample, method_here):
+        is_drawn = _choose(plan.method, sample, limit) in ("bca", "percentile")
+        if is_drawn and not _why_not(sample, "bca") and np.ptp(sample.values):
             alike.setdefault(sample.defined.tobytes(), []).append(number)
     for numbers in alike.values():
         family = [measures[number].units for number in numbers]

@@ -64,7 +64,7 @@ class SameUnits:
         `at` are their places in the family, `numbers` the units of queries.
         """
         complete = ~np.isnan(table).any(axis=0)
-        units = np.unique(numbers[complete])
+        units = np.unique(numbers[complete], return_counts=True)[0]  # without counts it hashes
         sums, sizes = samples.units_table(table, None if len(units) == complete.sum() else numbers)
         total, n = sizes.sum(), len(sizes)
         if n == 0:
@@ -259,7 +259,7 @@ class BlockSum:
         differences = summed.sum(axis=0)
         differences[np.abs(differences) <= 4 * samples.SAME * np.abs(summed).sum(axis=0)] = 0.0
         few = min(block.n_units for block in used) < samples.FEWEST
-        n_units = len(np.unique(np.concatenate([block.units for block in used])))
+        n_units = len(np.unique(np.concatenate([b.units for b in used]), return_counts=True)[0])
         freedom = _satterthwaite(squares, [block.freedom for block in used])
         freedom = np.maximum(np.minimum(freedom, n_units - 1.0), 1.0)
         n = 0 if few else n_units
@@ -323,12 +323,12 @@ def _pair_squares(rows: Floats, pairs: Ints) -> Floats:
 
 def _by_first(pairs: Ints) -> Iterator[tuple[int, Ints | slice, Ints]]:
     """First system, second systems, and the places of the pairs, for each first system."""
-    for first in np.unique(pairs[:, 0]).tolist():
-        rows = np.flatnonzero(pairs[:, 0] == first)
+    order = np.argsort(pairs[:, 0], kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(pairs[order, 0])) + 1)[: len(pairs)]:
         seconds = pairs[rows, 1]
         low, high = int(seconds[0]), int(seconds[-1]) + 1
         in_a_row = np.array_equal(seconds, np.arange(low, high))
-        yield first, slice(low, high) if in_a_row else seconds, rows
+        yield int(pairs[rows[0], 0]), slice(low, high) if in_a_row else seconds, rows
 
 
 def _studentise(

@@ -20,9 +20,8 @@ inline bool is_sure(Pair value, double error) {
     return value.hi + (value.lo + error) == value.hi && value.hi + (value.lo - error) == value.hi;
 }
 
-// The error bound of a doubled_sum, as a share of the sizes of its terms together. With m terms in a
-// lane a sum loses less than (m + 16)² · 2^-106 of them, and the squares of differences three
-// times that.
+// The error bound of a doubled_sum, as a share of the sizes of its terms together, below that of FloatSums. With m
+// terms in a lane a sum loses less than (m + 16)² · 2^-106 of them, and the squares of differences three times that.
 inline double sum_error(size_t columns) {
     const double steps = static_cast<double>(columns) / kLanes + 17.0;
     return 4.1 * steps * steps * 0x1p-106;
@@ -40,7 +39,19 @@ struct PairRows {
     // At least the sizes of all terms of the product together.
     double size() const { return std::sqrt(a_square.hi * b_square.hi) * (1 + 0x1p-20); }
 
-    Pair product() const { return doubled_sum<false>(a, Scale(a_exponent), b, Scale(b_exponent), columns); }
+    Pair product() const {
+#if defined(__FMA__)
+        constexpr int sane = 200;  // so that no product of elements or of norms is beyond float64
+        if (std::abs(a_exponent) < sane && std::abs(b_exponent) < sane) {
+            const double unit = power_of_two(a_exponent + b_exponent), most = size() * unit, back = power_of_two(-a_exponent - b_exponent);
+            FloatSums<1, false, A, B> sums(&most);
+            sums.add_all(a, &b, columns);
+            const Pair total = sums.total(0);
+            return {total.hi * back, total.lo * back};
+        }
+#endif
+        return doubled_sum<false>(a, Scale(a_exponent), b, Scale(b_exponent), columns);
+    }
 
     // What scaled products may lose below the range of float64; those of floats never do.
     double underflow() const { return kBothFloat<A, B> ? 0.0 : static_cast<double>(columns) * 0x1p-900; }
@@ -85,7 +96,7 @@ template <class A, class B>
 bool find_cosine(const PairRows<A, B>& rows, Pair dot, double error, double& score) {
     const Pair cosine = cosine_of(dot, rows.a_square, rows.b_square);
     score = cosine.hi + 0.0;
-    const double share = sum_error(rows.columns), tiny = rows.underflow() * 0x1p200;
+    const double share = float_sum_error(rows.columns), tiny = rows.underflow() * 0x1p200;
     if (is_sure(cosine, 2.2 * share + tiny)) return true;
     if (!is_exact(rows, error)) return false;
     return dot.hi == 0.0 || is_sure(cosine, 1.2 * share * std::fabs(cosine.hi) + tiny);
@@ -99,7 +110,7 @@ bool find_score(Metric metric, const PairRows<A, B>& rows, double& score) {
         return true;
     }
     const Pair dot = rows.product();
-    const double error = sum_error(rows.columns) * rows.size() + rows.underflow();
+    const double error = float_sum_error(rows.columns) * rows.size() + rows.underflow();
     return metric == Metric::dot ? find_product(rows, dot, error, score) : find_cosine(rows, dot, error, score);
 }
 

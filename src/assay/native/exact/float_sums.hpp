@@ -1,11 +1,12 @@
-// Sums of products of floats, which are exact as doubles, of one row with several others at a time.
-// Everything is in an unnamed namespace, because sources with other vector instructions include it.
+// Sums of products of floats, which are exact as doubles, of one row with several others at a time; with FMA
+// of doubles, too. Everything is in an unnamed namespace: sources with other vector instructions include it.
 //
 // High sums start from a number so large that they stay multiples of its last bit, U: each takes on a
 // product's nearest multiple of that, without error, and the rest, at most U / 2, goes into low sums.
 // Given `size` ≥ Σ |a·b|, U is at most 8 · 2^-52 · size. A low sum of m terms loses at most
 // m² / 2 · 2^-53 · U / 2. There are at least 4 of them, m ≤ (columns + 15) / 4, and adding them up loses at most
-// 2 · columns · 2^-53 · U: in all less than (columns + 64)² · 2^-105 · size.
+// 2 · columns · 2^-53 · U: in all less than (columns + 64)² · 2^-105 · size. Of doubles each rest is rounded, too,
+// which loses columns · 2^-54 · U; they have 16 low sums, so that m ≤ (columns + 15) / 16, and the bound holds.
 #pragma once
 
 #include "exact/doubled_sums.hpp"
@@ -56,6 +57,13 @@ inline double folded(Wide lanes) {
 #endif
 }
 
+inline double power_of_two(int exponent) {
+    const uint64_t bits = static_cast<uint64_t>(exponent + 1023) << 52;
+    double power;
+    std::memcpy(&power, &bits, sizeof power);
+    return power;
+}
+
 // The power of two at or below a positive number.
 inline double power_below(double size) {
     uint64_t bits;
@@ -67,7 +75,7 @@ inline double power_below(double size) {
 
 // Sums of one row with `rows` others, or of these with themselves where `squares`. With fewer rows each has
 // more sums, so that none waits for the one before it.
-template <int rows, bool squares>
+template <int rows, bool squares, class A = float, class B = float>
 class FloatSums {
 public:
     explicit FloatSums(const double* sizes) {
@@ -77,14 +85,15 @@ public:
         }
     }
 
-    void add_all(const float* a, const float* const* others, size_t columns) {
+    void add_all(const A* a, const B* const* others, size_t columns) {
         size_t i = 0;
         for (; i + kStep <= columns; i += kStep) add(a + i, [=](int row) { return others[row] + i; });
         if (i == columns) return;
         // a zero beyond the end changes nothing
-        float a_rest[kStep] = {}, rest[rows][kStep] = {};
-        std::memcpy(a_rest, a + i, (columns - i) * sizeof(float));
-        for (int row = 0; row < rows; ++row) std::memcpy(rest[row], others[row] + i, (columns - i) * sizeof(float));
+        A a_rest[kStep] = {};
+        B rest[rows][kStep] = {};
+        std::memcpy(a_rest, a + i, (columns - i) * sizeof(A));
+        for (int row = 0; row < rows; ++row) std::memcpy(rest[row], others[row] + i, (columns - i) * sizeof(B));
         add(a_rest, [&rest](int row) { return rest[row]; });
     }
 
@@ -101,7 +110,7 @@ private:
     static constexpr int kEach = 16 / rows > kWide ? 16 / rows / kWide : 1, kStep = kEach * kWide;
 
     template <class At>
-    ASSAY_ALWAYS_INLINE void add(const float* a, At at) {
+    ASSAY_ALWAYS_INLINE void add(const A* a, At at) {
 #pragma GCC unroll 8
         for (int part = 0; part < kEach; ++part) {
             const Wide x = widened(a + part * kWide);

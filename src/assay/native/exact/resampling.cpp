@@ -71,6 +71,20 @@ void draw_plain(const int64_t* values, uint64_t count, uint64_t key, uint64_t fi
 using DrawPlain = void (*)(const int64_t*, uint64_t, uint64_t, uint64_t, int64_t*);
 constexpr DrawPlain kDrawPlain[] = {draw_plain<1>, draw_plain<2>, draw_plain<3>, draw_plain<4>,
                                     draw_plain<5>, draw_plain<6>, draw_plain<7>, draw_plain<8>};
+constexpr size_t kAtOnce = std::size(kDrawPlain);  // columns
+
+// A few columns side by side at a time, so that each unit of theirs is one piece of memory.
+std::vector<int64_t> panels_of(const UnitTable& table, size_t units) {
+    std::vector<int64_t> panels;
+    panels.reserve(units * table.columns);
+    for (size_t first = 0; first < table.columns; first += kAtOnce) {
+        for (size_t unit = 0; unit < units; ++unit) {
+            const int64_t* row = table.values + unit * table.columns;
+            panels.insert(panels.end(), row + first, row + std::min(first + kAtOnce, table.columns));
+        }
+    }
+    return panels;
+}
 
 void draw_strata(const UnitTable& table, uint64_t key, uint64_t first_word, int64_t* sums) {
     std::fill_n(sums, table.columns, 0);
@@ -118,15 +132,17 @@ Column<int64_t> bootstrap_sums(const UnitTable& table, const Draws& draws) {
     Column<int64_t> sums(draws.resamples * table.columns, 0);
     const auto units = static_cast<uint64_t>(table.offsets[table.strata]);
     const uint64_t n_words = (units + 1) / 2;
-    const DrawPlain plain = table.strata == 1 && table.columns <= std::size(kDrawPlain) ? kDrawPlain[table.columns - 1] : nullptr;
+    const bool is_plain = table.strata == 1, is_wide = is_plain && table.columns > kAtOnce;
+    const std::vector<int64_t> panels = is_wide ? panels_of(table, units) : std::vector<int64_t>();
+    const int64_t* values = is_wide ? panels.data() : table.values;
     share_out(draws, units * table.columns, [&](size_t begin, size_t end) {
-        for (size_t r = begin; r < end; ++r) {
-            const uint64_t first_word = (draws.first + r) * n_words;
-            int64_t* sum = sums.data() + r * table.columns;
-            if (plain != nullptr) {
-                plain(table.values, units, draws.key, first_word, sum);
-            } else {
-                draw_strata(table, draws.key, first_word, sum);
+        // To draw again for the next columns takes less time than to store what was drawn.
+        for (size_t first = 0; first < table.columns; first += is_plain ? kAtOnce : table.columns) {
+            const DrawPlain draw = kDrawPlain[std::min(kAtOnce, table.columns - first) - 1];
+            for (size_t r = begin; r < end; ++r) {
+                const uint64_t first_word = (draws.first + r) * n_words;
+                int64_t* sum = sums.data() + r * table.columns + first;
+                is_plain ? draw(values + first * units, units, draws.key, first_word, sum) : draw_strata(table, draws.key, first_word, sum);
             }
         }
     });
