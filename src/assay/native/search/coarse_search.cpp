@@ -191,7 +191,7 @@ public:
 
 private:
     static constexpr double kDeviations = 2.5;
-    static constexpr size_t kMostDecided = 1 << 21, kNearlyDone = 4;
+    static constexpr size_t kMostDecided = 3 << 19, kNearlyDone = 4;
 
     struct Candidate {
         float score;
