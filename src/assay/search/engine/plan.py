@@ -258,9 +258,9 @@ class SearchPlan:
 
     @property
     def stored_rows(self) -> int:
-        """Return how many rows are quantised at a time as they are stored."""
-        most = self.coarse_bytes // (self.docs.shape[1] + _NUMBERS_BYTES)
-        if not isinstance(self.docs, np.ndarray):
+        """Return how many rows are quantised at a time; of a file, no more than are mapped."""
+        most = self.coarse_bytes // (self.queries.shape[1] + _NUMBERS_BYTES)
+        if isinstance(self.docs, NpyRows):
             most = min(most, _MAPPED_BYTES // (self.docs.dtype.itemsize * self.docs.shape[1]))
         return int(max(1, most // blocks.PANEL) * blocks.PANEL)
 
@@ -345,10 +345,8 @@ class SearchPlan:
 
     def _quantisable(self, block: blocks.MeasuredRows) -> Iterator[blocks.MeasuredRows]:
         """Cut a block into parts that take little memory to quantise."""
-        row_bytes = block.rows.shape[1] + _NUMBERS_BYTES
-        step = max(1, self.coarse_bytes // (blocks.PANEL * row_bytes)) * blocks.PANEL
-        for start in range(0, len(block.rows), step):
-            yield block.part(start, start + step)
+        for start in range(0, len(block.rows), self.stored_rows):
+            yield block.part(start, start + self.stored_rows)
 
     def check_docs(self, n_docs: int) -> None:
         """Check what depends on the number of documents, which a stream tells at its end."""
@@ -411,10 +409,6 @@ def plan(
     n_threads = thread_count(threads)
     if n_docs is not None and n_queries * n_docs * columns < _TINY:
         n_threads = 1
-    names = (
-        inputs.check_ids(query_ids, n_queries, "query"),
-        inputs.check_ids(doc_ids, n_docs, "doc"),
-    )
     rows = kernels.fused_rows()
     depth = k if (lists or coarse) and k < _MOST_PRUNED and kernels.coarse_rows() else 0
     room = max(4 * depth + 1024, COARSE_ROOM) if depth else 2 * min(k, _MOST_PRUNED) + 256
@@ -425,8 +419,7 @@ def plan(
     if not rows:
         tile = min(tile, FEW_QUERIES)
     n_tiles = -(-n_queries // tile)
-    parts = -(-n_threads // n_tiles) if n_tiles < n_threads else 1
-    spare = _BYTES - min(n_threads, n_tiles * parts) * tile * for_each
+    spare = max(0, _BYTES - n_threads * tile * for_each)
     search_plan = SearchPlan(
         kernels=kernels,
         engine=name,
@@ -434,15 +427,15 @@ def plan(
         queries=matrix,
         docs=docs,
         n_docs=n_docs,
-        query_ids=names[0],
-        doc_ids=names[1],
+        query_ids=inputs.check_ids(query_ids, n_queries, "query"),
+        doc_ids=inputs.check_ids(doc_ids, n_docs, "doc"),
         exclude=exclude,
         threads=n_threads,
         tile=tile,
-        parts=parts,
+        parts=-(-n_threads // n_tiles) if n_tiles < n_threads else 1,
         depth=depth,
         lists=lists,
-        coarse_bytes=COARSE_BYTES + min(max(spare, 0), 3 * COARSE_BYTES // 2),
+        coarse_bytes=COARSE_BYTES + min(spare, 3 * COARSE_BYTES // 2),
     )
     if search_plan.raw is None:  # queries and exclusions are refused before anything is searched
         _ = search_plan.measures
