@@ -387,12 +387,14 @@ std::vector<Scored> TopK::merged(size_t query, int64_t first, const uint32_t* at
     return documents;
 }
 
+constexpr size_t kFewToTrim = 256;  // sooner than to deal them out
+
 // Cuts back to the k best, with all that tie with the last of them where these are kept; the k-th
 // best then stands at place k − 1.
 void TopK::trim(std::vector<Scored>& documents) const {
     if (documents.size() < k_) return;
     const auto kth = static_cast<std::ptrdiff_t>(k_) - 1;
-    if (!Sorter().sort_best(documents, k_)) std::nth_element(documents.begin(), documents.begin() + kth, documents.end(), better);
+    if (documents.size() < kFewToTrim || !Sorter().sort_best(documents, k_)) std::nth_element(documents.begin(), documents.begin() + kth, documents.end(), better);
     auto end = documents.begin() + kth + 1;
     if (keep_ties_) {
         const double last = (end - 1)->score;
