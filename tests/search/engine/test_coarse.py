@@ -442,7 +442,7 @@ def test_targets_are_counted_alike_where_documents_are_quantised_in_parts(make, 
     queries, docs = asked(make, 5)
     targets, cases, want = counts_asked(make)
     always_coarse(monkeypatch)
-    monkeypatch.setattr(plan, "COARSE_BYTES", docs.size // 3)
+    monkeypatch.setattr(plan, "COARSE_BYTES", docs.size // 6)
     scans = count_coarse(monkeypatch)
     found = [counted(queries, docs, targets, metric=metric, **how) for metric, how in cases]
     assert found == want

@@ -185,6 +185,21 @@ def test_rows_quantised_as_they_are_stored_give_the_same_bytes(name, metric, sim
 
 
 @needs_8_bits
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("n_queries", "k"), [(300, 10), (1000, 1000), (5000, 100)])
+def test_codes_take_the_room_that_candidates_leave(n_queries, k, threads):
+    """Documents that are quantised at once have one list of candidates instead of several."""
+    queries = np.ones((n_queries, 768), np.float32)
+    docs = np.broadcast_to(np.float32(1), (200_000, 768))
+    ready = plan.plan(queries, docs, k=k, metric="dot", zero="error", threads=threads, lists=True)
+    tiles = min(threads, len(ready.tiles()) * ready.parts)
+    candidates = tiles * ready.tile * 8 * plan.COARSE_ROOM
+    assert ready.coarse_bytes + candidates <= plan.COARSE_BYTES + (192 << 20)
+    assert ready.stored_rows * 768 <= ready.coarse_bytes
+    assert ready.stored_rows > 200_000 or candidates > 64 << 20
+
+
+@needs_8_bits
 @pytest.mark.parametrize("name", TYPES)
 def test_queries_with_too_many_candidates_are_searched_for_as_stored(name, monkeypatch):
     """Most documents are one of a few, which 8 bits cannot tell from each other."""

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <memory>
 #include <utility>
 
 #include "exact/element_types.hpp"
@@ -174,7 +173,7 @@ public:
                    Start start)
         : top_(top), decider_(metric, queries, docs.docs), rows_(queries), queries_(queries, docs.product, docs.turned.view()), docs_(docs), excluded_(excluded),
           range_(range), may_guess_(start.may_guess), room_(docs.product, top.k_, 4 * top.k_ + 1024, range.to - range.from), capacity_(room_.most), states_(queries.exact.count),
-          scan_floor_(queries_.step.size(), kNever), certain_(queries.exact.count), candidates_(new Candidate[queries.exact.count * capacity_]) {
+          scan_floor_(queries_.step.size(), kNever), certain_(queries.exact.count), candidates_(queries.exact.count * capacity_) {
         top.floors(queries, docs.docs, certain_.data());
         for (size_t query = 0; query < states_.size(); ++query) {
             if (start.least != nullptr) certain_[query] = std::max(certain_[query], start.least[query]);
@@ -192,7 +191,7 @@ public:
 
 private:
     static constexpr double kDeviations = 2.5;
-    static constexpr size_t kMostDecided = 1 << 20, kNearlyDone = 4;
+    static constexpr size_t kMostDecided = 3 << 19, kNearlyDone = 4;
 
     struct Candidate {
         float score;
@@ -200,8 +199,9 @@ private:
     };
     struct State {
         float floor;
-        bool guessed, abandoned;
+        bool guessed, abandoned, excluding;
         size_t count, limit;
+        double step, lean;
     };
 
     static void receive(void* self, size_t query, size_t first, const int32_t* sums, uint32_t mask) {
@@ -209,15 +209,16 @@ private:
     }
     static void expect(void* self, size_t query) {
         const auto* receiver = static_cast<CoarseReceiver*>(self);
-        prefetch(receiver->candidates_.get() + query * receiver->capacity_ + receiver->states_[query].count);
+        prefetch(receiver->candidates_.data() + query * receiver->capacity_ + receiver->states_[query].count);
     }
 
-    Candidate* candidates_of(size_t query) { return candidates_.get() + query * capacity_; }
+    Candidate* candidates_of(size_t query) { return candidates_.data() + query * capacity_; }
 
     void begin(size_t query) {
         const double early = static_cast<double>(guessed_rank(top_.k_, kStages[0]));
         const size_t limit = std::min(capacity_, std::max<size_t>(128, static_cast<size_t>(6 * early)));
-        states_[query] = {certain_[query], false, false, 0, limit};
+        const bool excluding = excluded_.offsets[query] < excluded_.offsets[query + 1];
+        states_[query] = {certain_[query], false, false, excluding, 0, limit, queries_.step[query], queries_.lean[query]};
         if (std::isnan(rows_.rows[query * rows_.exact.columns])) return;  // without direction: it finds nothing
         queries_.is_sane(query) ? set_floor(query, certain_[query]) : give_up(query);
     }
@@ -257,16 +258,22 @@ private:
         State& state = states_[query];
         if (state.count + kPanel > state.limit) make_room(query);
         if (state.abandoned) return;
-        const double step = queries_.step[query], lean = queries_.lean[query];
-        const bool any_excluded = excluded_.offsets[query] < excluded_.offsets[query + 1];
+        if (state.excluding) mask = without_excluded(query, first, mask);
         Candidate* next = candidates_of(query) + state.count;
         for (; mask != 0; mask &= mask - 1) {
             const size_t bit = static_cast<size_t>(lowest_bit(mask)), doc = first + bit;
-            if (any_excluded && excluded_.holds(query, docs_.docs.first + static_cast<int64_t>(doc))) continue;
-            const double shift = docs_.bias[doc] + lean * docs_.lean[doc];
-            *next++ = {static_cast<float>(shift + step * docs_.factor[doc] * sums[bit]), static_cast<uint32_t>(doc)};
+            const double shift = docs_.shifted ? docs_.bias[doc] + state.lean * docs_.lean[doc] : 0.0;
+            *next++ = {static_cast<float>(shift + state.step * docs_.factor[doc] * sums[bit]), static_cast<uint32_t>(doc)};
         }
         state.count = static_cast<size_t>(next - candidates_of(query));
+    }
+
+    uint32_t without_excluded(size_t query, size_t first, uint32_t mask) const {
+        for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
+            const int bit = lowest_bit(rest);
+            if (excluded_.holds(query, docs_.docs.first + static_cast<int64_t>(first) + bit)) mask &= ~(uint32_t{1} << bit);
+        }
+        return mask;
     }
 
     void make_room(size_t query) {
@@ -276,7 +283,7 @@ private:
         } else if (!state.guessed) {
             certify(query);
         }
-        cut(query);
+        cut_by_widest(query);
         if (state.count > state.limit / 2) grow(query);
     }
 
@@ -343,17 +350,32 @@ private:
 
     // Drops candidates that cannot reach the floor.
     void cut(size_t query) {
-        State& state = states_[query];
+        cut_by_widest(query);
+        const double floor = floor_of_candidates(query);
+        keep_if(query, [&](const Candidate& candidate) { return candidate.score + error_of(query, candidate.at) >= floor; });
+    }
+
+    // Drops those that cannot reach it even with the largest error of all documents, which is sooner told.
+    void cut_by_widest(size_t query) {
+        const auto least = static_cast<float>(floor_of_candidates(query) - widest_error(query) * (1 + kCompareSlack));
+        keep_if(query, [least](const Candidate& candidate) { return candidate.score >= least; });
+    }
+
+    double floor_of_candidates(size_t query) const {
+        const double floor = states_[query].floor;
+        return floor - std::fabs(floor) * kCompareSlack;
+    }
+
+    template <class Test>
+    void keep_if(size_t query, Test test) {
         Candidate* candidate = candidates_of(query);
-        const double floor = state.floor - std::fabs(state.floor) * kCompareSlack, surely_below = floor - widest_error(query);
         size_t count = 0;
-        for (size_t i = 0; i < state.count; ++i) {
-            const Candidate current = candidate[i];
-            if (current.score < surely_below) continue;
+        for (size_t i = 0, end = states_[query].count; i < end; ++i) {
+            const Candidate current = candidate[i];  // not read where it was just written: that would wait
             candidate[count] = current;
-            count += current.score + error_of(query, current.at) >= floor;
+            count += test(current);
         }
-        state.count = count;
+        states_[query].count = count;
     }
 
     size_t settle_from(size_t query);
@@ -372,7 +394,7 @@ private:
     size_t capacity_, rank_ = 0;
     std::vector<State> states_;
     std::vector<float> scan_floor_, certain_, work_;
-    std::unique_ptr<Candidate[]> candidates_;  // not touched before they are used
+    Column<Candidate> candidates_;  // not touched before they are used
 };
 
 void CoarseReceiver::scan(const CodesOf& codes_of, Control control) {

@@ -1,6 +1,7 @@
 // Limits around canonical scores, and the scores themselves, for both ways to find candidates.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -70,28 +71,39 @@ inline size_t paired_rows(size_t n_docs, const std::vector<size_t>& offsets) {
 
 // Computes something for pairs, visited by document and not by query, so that rows are read in the
 // order of memory and those that several queries found once; `together` documents, a power of two, at a time by
-// query. `compute(pairs, values)` fills in values; the result is that of candidates[offsets[q]] … with query q,
+// query. `compute(pairs, values)` fills in values of some of them; the result is that of candidates[offsets[q]] … with query q,
 // in that order.
 template <class T, class Compute>
 Column<T> by_document(size_t n_docs, const std::vector<size_t>& offsets, const uint32_t* candidates, Compute compute,
                            size_t together = kPairedRows) {
+    constexpr size_t some = 1024;
+    struct Pair {
+        uint32_t query, doc, place;
+    };
     const size_t count = offsets.back();
     const int shift = lowest_bit(together);
     std::vector<uint32_t> next((n_docs >> shift) + 2);
-    Column<uint32_t> places(count), of_query(count), of_doc(count);
+    Column<Pair> pairs(count);
+    Column<T> values(count);
     for (size_t i = 0; i < count; ++i) ++next[(candidates[i] >> shift) + 1];
     for (size_t i = 1; i < next.size(); ++i) next[i] += next[i - 1];
     for (size_t query = 0; query + 1 < offsets.size(); ++query) {
         for (size_t i = offsets[query]; i < offsets[query + 1]; ++i) {
-            const uint32_t place = next[candidates[i] >> shift]++;
-            places[place] = static_cast<uint32_t>(i);
-            of_query[place] = static_cast<uint32_t>(query);
-            of_doc[place] = candidates[i];
+            pairs[next[candidates[i] >> shift]++] = {static_cast<uint32_t>(query), candidates[i], static_cast<uint32_t>(i)};
         }
     }
-    Column<T> in_order(count), values(count);
-    compute(Pairs{of_query.data(), of_doc.data(), count}, in_order.data());
-    for (size_t i = 0; i < count; ++i) values[places[i]] = in_order[i];
+    uint32_t queries[some], docs[some];
+    T computed[some];
+    for (size_t first = 0; first < count; first += some) {
+        const Pair* part = pairs.data() + first;
+        const size_t n_pairs = std::min(some, count - first);
+        for (size_t i = 0; i < n_pairs; ++i) {
+            queries[i] = part[i].query;
+            docs[i] = part[i].doc;
+        }
+        compute(Pairs{queries, docs, n_pairs}, computed);
+        for (size_t i = 0; i < n_pairs; ++i) values[part[i].place] = computed[i];
+    }
     return values;
 }
 

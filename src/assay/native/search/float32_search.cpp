@@ -21,31 +21,42 @@ constexpr auto better = [](const Scored& a, const Scored& b) { return ranks_befo
 class Sorter {
 public:
     void sort(std::vector<Scored>& documents) {
-        if (documents.size() < kFew || !deal_out(documents)) return std::sort(documents.begin(), documents.end(), better);
+        if (std::is_sorted(documents.begin(), documents.end(), better)) return;
+        if (!sort_best(documents, documents.size())) std::sort(documents.begin(), documents.end(), better);
+    }
+
+    // Leaves the best in order, at least so many and all that tie with these; false where nothing is done.
+    bool sort_best(std::vector<Scored>& documents, size_t least) {
+        if (documents.size() < kFew || !deal_out(documents, least)) return false;
         for (auto at = documents.begin() + 1; at != documents.end(); ++at) {  // nearly in order
             const Scored document = *at;
             auto to = at;
             for (; to != documents.begin() && better(document, *(to - 1)); --to) *to = *(to - 1);
             *to = document;
         }
+        return true;
     }
 
 private:
     static constexpr size_t kFew = 16, kMostShared = 32;
 
-    bool deal_out(std::vector<Scored>& documents) {
+    bool deal_out(std::vector<Scored>& documents, size_t least) {
         const auto less = [](const Scored& a, const Scored& b) { return scores_above(b.score, a.score); };
-        const auto [least, most] = std::minmax_element(documents.begin(), documents.end(), less);
-        const double high = most->score, range = high - least->score, scale = static_cast<double>(2 * documents.size()) / range;
+        const auto [lowest, highest] = std::minmax_element(documents.begin(), documents.end(), less);
+        const double high = highest->score, range = high - lowest->score, scale = static_cast<double>(2 * documents.size()) / range;
         if (!(range > 0.0 && std::isfinite(range) && std::isfinite(scale))) return false;
         const auto place_of = [high, scale](const Scored& document) { return static_cast<size_t>((high - document.score) * scale) + 1; };
         next_.assign(2 * documents.size() + 3, 0);
-        size_t shared = 0;
+        size_t shared = 0, last = 0, count = 0;
         for (const Scored& document : documents) shared = std::max<size_t>(shared, ++next_[place_of(document)]);
         if (shared > kMostShared) return false;
-        for (size_t i = 1; i < next_.size(); ++i) next_[i] += next_[i - 1];
-        unsorted_ = documents;
-        for (const Scored& document : unsorted_) documents[next_[place_of(document) - 1]++] = document;
+        while (count < least) count = next_[last + 1] += next_[last], ++last;
+        unsorted_.swap(documents);
+        documents.resize(count);
+        for (const Scored& document : unsorted_) {
+            const size_t place = place_of(document);
+            if (place <= last) documents[next_[place - 1]++] = document;
+        }
         return true;
     }
 
@@ -369,20 +380,24 @@ std::vector<Scored> TopK::merged(size_t query, int64_t first, const uint32_t* at
     std::vector<Scored> documents;  // apart: best_ must not keep the room that candidates need
     documents.reserve(best_[query].size() + count);
     documents = best_[query];
-    for (size_t i = 0; i < count; ++i) documents.push_back({first + at[i], scores[i]});
+    const size_t before = documents.size();
+    documents.resize(before + count);
+    for (size_t i = 0; i < count; ++i) documents[before + i] = {first + at[i], scores[i]};
     trim(documents);
     return documents;
 }
+
+constexpr size_t kFewToTrim = 256;  // sooner than to deal them out
 
 // Cuts back to the k best, with all that tie with the last of them where these are kept; the k-th
 // best then stands at place k − 1.
 void TopK::trim(std::vector<Scored>& documents) const {
     if (documents.size() < k_) return;
-    const auto kth = documents.begin() + static_cast<std::ptrdiff_t>(k_) - 1;
-    std::nth_element(documents.begin(), kth, documents.end(), better);
-    auto end = kth + 1;
+    const auto kth = static_cast<std::ptrdiff_t>(k_) - 1;
+    if (documents.size() < kFewToTrim || !Sorter().sort_best(documents, k_)) std::nth_element(documents.begin(), documents.begin() + kth, documents.end(), better);
+    auto end = documents.begin() + kth + 1;
     if (keep_ties_) {
-        const double last = kth->score;
+        const double last = (end - 1)->score;
         end = std::partition(end, documents.end(), [last](const Scored& other) { return scores_tie(other.score, last); });
     }
     documents.erase(end, documents.end());

@@ -32,7 +32,8 @@ _TINY: Final = 1 << 25  # and so few that to start another thread would take lon
 FEW_QUERIES: Final = 256  # below this many for each thread, threads share out the documents
 _BYTES: Final = 192 << 20  # work space of all threads together
 _MOST_PRUNED: Final = 4096
-COARSE_BYTES: Final = 96 << 20  # of documents in 8 bits, which a search makes for itself
+COARSE_BYTES: Final = 96 << 20  # of documents in 8 bits, and more where candidates need less
+_NUMBERS_BYTES: Final = 64  # of a document in 8 bits, beside its codes
 _MAPPED_BYTES: Final = 128 << 20  # of a file whose rows are quantised as they are stored
 _USUAL_SIZE: Final = 29  # exponents of the norms of queries that meet rows as they are stored
 COARSE_DOCS: Final = 4096  # fewer are searched sooner by the float32 product; so are short rows,
@@ -65,6 +66,7 @@ class SearchPlan:
     parts: int
     depth: int  # documents to find by 8 bits, where that may be done; else 0
     lists: bool  # whether the best documents are searched for
+    coarse_bytes: int  # room for documents in 8 bits, which a search makes for itself
 
     @property
     def n_queries(self) -> int:
@@ -158,7 +160,7 @@ class SearchPlan:
         for block in self._measured():
             for part in blocks.convertible(block):
                 if part.coarse is None and self.is_coarse(part):
-                    yield from _quantisable(part)
+                    yield from self._quantisable(part)
                 else:
                     yield part
 
@@ -184,7 +186,7 @@ class SearchPlan:
         if axis is None or not self._tells_apart(docs, axis, targets, scores):
             yield docs
             return
-        for part in _quantisable(block):
+        for part in self._quantisable(block):
             some = docs
             if len(part.rows) < len(docs):
                 some = blocks.prepare_docs(self.kernels, part, self.metric, sizes=self.sizes)
@@ -256,9 +258,9 @@ class SearchPlan:
 
     @property
     def stored_rows(self) -> int:
-        """Return how many rows are quantised at a time as they are stored."""
-        most = COARSE_BYTES // self.docs.shape[1]
-        if not isinstance(self.docs, np.ndarray):
+        """Return how many rows are quantised at a time; of a file, no more than are mapped."""
+        most = self.coarse_bytes // (self.queries.shape[1] + _NUMBERS_BYTES)
+        if isinstance(self.docs, NpyRows):
             most = min(most, _MAPPED_BYTES // (self.docs.dtype.itemsize * self.docs.shape[1]))
         return int(max(1, most // blocks.PANEL) * blocks.PANEL)
 
@@ -341,6 +343,11 @@ class SearchPlan:
         signs = blocks.signs_of(docs.rows.shape[1])
         return blocks.Docs(*docs[:-1], coarse=self.kernels.CoarseBlock(docs.block, *coarse, signs))
 
+    def _quantisable(self, block: blocks.MeasuredRows) -> Iterator[blocks.MeasuredRows]:
+        """Cut a block into parts that take little memory to quantise."""
+        for start in range(0, len(block.rows), self.stored_rows):
+            yield block.part(start, start + self.stored_rows)
+
     def check_docs(self, n_docs: int) -> None:
         """Check what depends on the number of documents, which a stream tells at its end."""
         if self.doc_ids is not None:
@@ -352,13 +359,6 @@ class SearchPlan:
 def _sample_size(n_docs: int) -> int:
     """Return how many documents judge a block: fewer where it takes less time to search it."""
     return min(_SAMPLE, max(_SAMPLE // 4, n_docs // 32))
-
-
-def _quantisable(block: blocks.MeasuredRows) -> Iterator[blocks.MeasuredRows]:
-    """Cut a block into parts that take little memory to quantise."""
-    step = max(1, COARSE_BYTES // (blocks.PANEL * block.rows.shape[1])) * blocks.PANEL
-    for start in range(0, len(block.rows), step):
-        yield block.part(start, start + step)
 
 
 def search_settings(*, metric: str, zero: str, exclude: Any, **more: Any) -> dict[str, str]:
@@ -409,19 +409,17 @@ def plan(
     n_threads = thread_count(threads)
     if n_docs is not None and n_queries * n_docs * columns < _TINY:
         n_threads = 1
-    names = (
-        inputs.check_ids(query_ids, n_queries, "query"),
-        inputs.check_ids(doc_ids, n_docs, "doc"),
-    )
     rows = kernels.fused_rows()
     depth = k if (lists or coarse) and k < _MOST_PRUNED and kernels.coarse_rows() else 0
     room = max(4 * depth + 1024, COARSE_ROOM) if depth else 2 * min(k, _MOST_PRUNED) + 256
     if not lists:
         room //= 2  # numbers without scores
-    tile = _tile(n_queries, columns, room, threads=n_threads, rows=max(rows, 1))
+    for_each = 8 * room + 16 * columns  # bytes of a query, with its candidates
+    tile = _tile(n_queries, for_each, threads=n_threads, rows=max(rows, 1))
     if not rows:
         tile = min(tile, FEW_QUERIES)
     n_tiles = -(-n_queries // tile)
+    spare = max(0, _BYTES - n_threads * tile * for_each)
     search_plan = SearchPlan(
         kernels=kernels,
         engine=name,
@@ -429,14 +427,15 @@ def plan(
         queries=matrix,
         docs=docs,
         n_docs=n_docs,
-        query_ids=names[0],
-        doc_ids=names[1],
+        query_ids=inputs.check_ids(query_ids, n_queries, "query"),
+        doc_ids=inputs.check_ids(doc_ids, n_docs, "doc"),
         exclude=exclude,
         threads=n_threads,
         tile=tile,
         parts=-(-n_threads // n_tiles) if n_tiles < n_threads else 1,
         depth=depth,
         lists=lists,
+        coarse_bytes=COARSE_BYTES + min(spare, 3 * COARSE_BYTES // 2),
     )
     if search_plan.raw is None:  # queries and exclusions are refused before anything is searched
         _ = search_plan.measures
@@ -444,9 +443,8 @@ def plan(
     return search_plan
 
 
-def _tile(n_queries: int, columns: int, room: int, *, threads: int, rows: int) -> int:
+def _tile(n_queries: int, for_each: int, *, threads: int, rows: int) -> int:
     """Return how many queries to take at a time, each with room for candidates."""
-    for_each = 8 * room + 16 * columns
     most = max(rows, min(_MOST_QUERIES, _BYTES // threads // for_each))
     n_tiles = -(-n_queries // most)
     if n_queries >= FEW_QUERIES * threads:
