@@ -23,10 +23,14 @@ constexpr size_t most_lists = 4000;        // of a query, or sums have no digits
 constexpr int64_t listed_terms = 256;
 constexpr int largest_code = 32767;
 constexpr int most_units = 16383;         // of one product: factors have 16 bits
+constexpr size_t marked_docs = 4;         // that share a mark, so that marks stay in the first-level cache
+constexpr size_t few_docs = 256;          // of which a list holds hardly any
 constexpr int bin_units = 16;             // sums that are counted together
+constexpr int spare_units = 24;           // by which the sum of one of the best may be below the k-th largest, mostly
 constexpr size_t frequent = 8;            // a term that one of so many documents holds
 constexpr double roundoff = 0x1p-53;
 constexpr double least_bound = 0x1p-930;  // nothing below is left out by rounding to zero
+constexpr double least_single = 0x1p-100; // nor leaves the range of float32
 
 bool stopped(const Control& control) {
     return reinterpret_cast<const std::atomic<int32_t>*>(control.stop)->load(std::memory_order_relaxed) != 0;
@@ -61,12 +65,13 @@ public:
         if (full_ && !(candidate < floor_) && !(keep_ties_ && scores_tie(score, floor_.score))) return;
         if (std::binary_search(excluded_, excluded_end_, int64_t{doc})) return;
         candidates_.push_back(candidate);
-        if (!full_ ? candidates_.size() >= depth_ : candidates_.size() >= room_) shorten();
+        settled_ = false;
+        if (candidates_.size() >= std::max(room_, 2 * depth_)) shorten();
     }
 
     // Sets the floor by what there is.
     void shorten() {
-        if (candidates_.size() < depth_) return;
+        if (settled_ || candidates_.size() < depth_) return;
         const auto last = candidates_.begin() + static_cast<std::ptrdiff_t>(depth_ - 1);
         std::nth_element(candidates_.begin(), last, candidates_.end());
         floor_ = *last;
@@ -74,6 +79,7 @@ public:
         const auto end = keep_ties_ ? std::partition(last + 1, candidates_.end(), [&](const Candidate& c) { return scores_tie(c.score, floor_.score); }) : last + 1;
         candidates_.erase(end, candidates_.end());
         room_ = candidates_.size() + std::max<size_t>(depth_, 256);
+        settled_ = true;
     }
 
     void finish(Best& best) {
@@ -94,6 +100,7 @@ private:
     double least_;
     size_t room_ = 0;
     bool full_ = false;
+    bool settled_ = false;  // nothing was offered since the floor was set
     Candidate floor_{-std::numeric_limits<double>::infinity(), 0};
     std::vector<Candidate> candidates_;
     const int64_t* excluded_;
@@ -104,7 +111,6 @@ private:
 struct List {
     size_t term;
     double weight;
-    int16_t factor;
 };
 
 }  // namespace
@@ -135,7 +141,7 @@ struct Dense {
 
 // What a search writes to, used again for each query and block.
 struct Space {
-    Space(size_t count, size_t n_terms) : sums(padded(count), 0), dense(n_terms), marks(block_docs / 64, 0), places(count) {}
+    Space(size_t count, size_t n_terms) : sums(padded(count), 0), dense(n_terms), marks(block_docs / marked_docs, 0), places(count, 0) {}
 
     std::vector<int16_t> sums;
     Dense dense;
@@ -143,8 +149,8 @@ struct Space {
     std::vector<std::pair<int16_t, uint32_t>> largest;   // sums, and numbers of documents in the block
     std::vector<uint32_t> docs;                          // to score, by number in the block
     std::vector<double> scores;
-    std::vector<uint64_t> marks;                         // a bit for each of them
-    std::vector<uint16_t> places;                        // where they stand in `docs`
+    std::vector<uint8_t> marks;                          // whether some of `marked_docs` are among them
+    std::vector<uint32_t> places;                        // where they stand in `docs`, from 1 on
     std::vector<uint32_t> bins;                          // how many sums lie in each range of `bin_units`
 };
 
@@ -200,17 +206,20 @@ Index<Weight>::Index(const Rows<Weight>& docs, size_t n_terms) : docs_(docs), n_
         ++lengths_[term];
         signs_ |= docs.weights[i] < 0;
     }
-    std::vector<double> codes(n_terms);  // in a weight of one
+    std::vector<double> codes(n_terms, 0.0);  // of frequent terms, in a weight of one
     size_t n_frequent = 0, n_others = 0;
     for (size_t term = 0; term < n_terms; ++term) {
-        codes[term] = largest_[term] < least_bound ? 0.0 : largest_code / largest_[term];
-        if (is_frequent(term)) frequent_[term] = n_frequent++ * padded(docs.count);
-        else n_others += static_cast<size_t>(lengths_[term]);
+        if (!is_frequent(term)) {
+            n_others += static_cast<size_t>(lengths_[term]);
+            continue;
+        }
+        frequent_[term] = n_frequent++ * padded(docs.count);
+        if (largest_[term] >= least_bound) codes[term] = largest_code / largest_[term];
     }
     starts_ = Column<uint32_t>(n_blocks * (n_terms + 1), 0);
     codes_ = Column<int16_t>(n_frequent * padded(docs.count), 0);
     frequent_weights_ = Column<Weight>(n_frequent * padded(docs.count), 0);
-    entries_.extend(n_others), weights_.extend(n_others);
+    numbers_.extend(n_others), weights_.extend(n_others);
     for (size_t block = 0, base = 0; block < n_blocks; ++block) {
         const size_t first = block * block_docs, last = std::min(docs.count, first + block_docs);
         uint32_t* start = starts_.data() + block * (n_terms + 1);
@@ -226,13 +235,12 @@ Index<Weight>::Index(const Rows<Weight>& docs, size_t n_terms) : docs_(docs), n_
         for (size_t doc = first; doc < last; ++doc) {
             for (int64_t i = docs.offsets[doc]; i < docs.offsets[doc + 1]; ++i) {
                 const size_t term = static_cast<size_t>(docs.terms[i]);
-                const auto code = static_cast<int16_t>(std::nearbyint(static_cast<double>(docs.weights[i]) * codes[term]));
                 if (is_frequent(term)) {
-                    codes_[frequent_[term] + doc] = code, frequent_weights_[frequent_[term] + doc] = docs.weights[i];
+                    codes_[frequent_[term] + doc] = static_cast<int16_t>(std::nearbyint(static_cast<double>(docs.weights[i]) * codes[term]));
+                    frequent_weights_[frequent_[term] + doc] = docs.weights[i];
                 } else {
                     const size_t at = base + next[term]++;
-                    entries_[at] = static_cast<uint32_t>(static_cast<uint16_t>(code)) << 16 | static_cast<uint32_t>(doc - first);
-                    weights_[at] = docs.weights[i];
+                    numbers_[at] = static_cast<uint16_t>(doc - first), weights_[at] = docs.weights[i];
                 }
             }
         }
@@ -254,10 +262,10 @@ Query Index<Weight>::read_query(const Rows<double>& rows, size_t row) const {
         const size_t term = static_cast<size_t>(rows.terms[i]);
         if (rows.weights[i] == 0.0 || lengths_[term] == 0) continue;
         const double bound = std::fabs(rows.weights[i]) * largest_[term];
-        query.lists.push_back({term, rows.weights[i], 0});
+        query.lists.push_back({term, rows.weights[i]});
         query.zeros &= rows.weights[i] > 0.0 && !is_frequent(term);
         n_frequent += is_frequent(term);
-        fits &= largest_[term] >= least_bound;
+        fits &= largest_[term] >= (sizeof(Weight) == sizeof(float) ? least_single : least_bound);
         sum += bound;
         largest = std::max(largest, bound);
     }
@@ -266,39 +274,39 @@ Query Index<Weight>::read_query(const Rows<double>& rows, size_t row) const {
     if (!fits || n_lists > most_lists || sum < least_bound || sum > 1.0 / least_bound) return query;
     query.unit = std::max(sum / static_cast<double>(largest_code - 4 * n_lists), largest / most_units);
     query.raised = 2.0 * n_frequent * query.unit;
-    for (List& list : query.lists) {
-        list.factor = static_cast<int16_t>(std::nearbyint(list.weight / query.unit * (largest_[list.term] / largest_code) * 65536.0));
-    }
     return query;
 }
 
-// Adds to each sum the product in units, rounded up by at least 0 and less than 2.51: a weight is off by
-// half a code (0.2505 units), the factor by a half (0.2505 units), and the shift takes less than 1 away.
+// Adds to each sum the product in units, rounded up by at least 0 and less than 3.01. In a list a product is
+// off by 0.002 units, by two roundings to float32 of at most 16,383, and loses less than 1 towards 0. In a
+// column a weight is off by half a code (0.2505 units), the factor by a half (0.2505 units), and the shift
+// takes less than 1 away.
 template <class Weight>
 void Index<Weight>::add_block(const Query& query, size_t block, Space& space) const {
     const uint32_t* start = starts_.data() + block * (n_terms_ + 1);
-    const uint32_t* entries = entries_.data() + bases_[block];
+    const uint16_t* numbers = numbers_.data() + bases_[block];
+    const Weight* weights = weights_.data() + bases_[block];
     const size_t first = block * block_docs, count = padded(std::min(block_docs, docs_.count - first));
     int16_t* sums = space.sums.data();
     std::fill_n(sums, count, int16_t{0});
     space.spans.clear();
     for (const List& list : query.lists) {
         const uint32_t begin = start[list.term];
-        for (uint32_t i = 0; i < 48; i += 16) prefetch(entries + begin + i);
+        for (uint32_t i = 0; i < 64; i += 32) prefetch(numbers + begin + i), prefetch(weights + begin + i);
         space.spans.push_back({begin, start[list.term + 1]});
     }
     for (size_t number = 0; number < query.lists.size(); ++number) {
         const List& list = query.lists[number];
-        const int32_t factor = list.factor;
         if (is_frequent(list.term)) {  // the 2 is `raised`
+            const int32_t factor = static_cast<int16_t>(std::nearbyint(list.weight / query.unit * (largest_[list.term] / largest_code) * 65536.0));
             const int16_t* codes = codes_.data() + frequent_[list.term] + first;
             for (size_t i = 0; i < count; ++i) sums[i] = static_cast<int16_t>(sums[i] + static_cast<int16_t>(codes[i] * factor >> 16));
             continue;
         }
+        const Weight factor = static_cast<Weight>(list.weight / query.unit);
         for (uint32_t i = space.spans[number].first, end = space.spans[number].second; i < end; ++i) {
-            const int32_t product = (static_cast<int32_t>(entries[i]) >> 16) * factor;
-            int16_t& sum = sums[entries[i] & 0xffff];
-            sum = static_cast<int16_t>(sum + (product >> 16) + 2);
+            int16_t& sum = sums[numbers[i]];
+            sum = static_cast<int16_t>(sum + static_cast<int>(weights[i] * factor) + 2);
         }
     }
 }
@@ -355,33 +363,38 @@ void Index<Weight>::score_docs(const Query& query, size_t block, Space& space) c
         return;
     }
     for (size_t at = 0; at < count; ++at) {
-        space.marks[space.docs[at] / 64] |= uint64_t{1} << space.docs[at] % 64;
-        space.places[space.docs[at]] = static_cast<uint16_t>(at);
+        space.marks[space.docs[at] / marked_docs] = 1;
+        space.places[space.docs[at]] = static_cast<uint32_t>(at + 1);
     }
-    const uint32_t* entries = entries_.data() + bases_[block];
+    const uint16_t* numbers = numbers_.data() + bases_[block];
     const Weight* weights = weights_.data() + bases_[block];
+    const auto mark = [&](uint32_t i) { return space.marks[numbers[i] / marked_docs]; };
     for (size_t number = 0; number < query.lists.size(); ++number) {
-        const List& list = query.lists[number];
-        if (is_frequent(list.term)) {  // a term that a document lacks adds 0
-            const Weight* all = frequent_weights_.data() + frequent_[list.term] + first;
-            for (size_t at = 0; at < count; ++at) space.scores[at] += list.weight * static_cast<double>(all[space.docs[at]]);
+        const double weight = query.lists[number].weight;
+        if (is_frequent(query.lists[number].term)) {  // a document without the term adds 0
+            const Weight* all = frequent_weights_.data() + frequent_[query.lists[number].term] + first;
+            for (size_t at = 0; at < count; ++at) space.scores[at] += weight * static_cast<double>(all[space.docs[at]]);
             continue;
         }
-        const auto [begin, end] = space.spans[number];
-        for (uint32_t start = begin; start < end; start += listed_terms) {
-            const uint32_t stop = std::min<uint32_t>(end, start + listed_terms);
+        const auto add = [&](uint32_t i) {
+            if (const uint32_t place = space.places[numbers[i]]) space.scores[place - 1] += weight * static_cast<double>(weights[i]);
+        };
+        auto [i, end] = space.spans[number];
+        for (; count < few_docs && i + 4 <= end; i += 4) {
+            if ((mark(i) | mark(i + 1) | mark(i + 2) | mark(i + 3)) == 0) continue;  // mostly
+            for (uint32_t j = i; j < i + 4; ++j) add(j);
+        }
+        while (i < end) {
+            const uint32_t stop = std::min<uint32_t>(end, i + listed_terms);
             uint32_t shared[listed_terms], n_shared = 0;
-            for (uint32_t i = start; i < stop; ++i) {
-                const uint32_t doc = entries[i] & 0xffff;
+            for (; i < stop; ++i) {
                 shared[n_shared] = i;
-                n_shared += space.marks[doc / 64] >> doc % 64 & 1;
+                n_shared += mark(i);
             }
-            for (uint32_t i = 0; i < n_shared; ++i) {
-                space.scores[space.places[entries[shared[i]] & 0xffff]] += list.weight * static_cast<double>(weights[shared[i]]);
-            }
+            for (uint32_t j = 0; j < n_shared; ++j) add(shared[j]);
         }
     }
-    for (uint32_t doc : space.docs) space.marks[doc / 64] = 0;
+    for (uint32_t doc : space.docs) space.marks[doc / marked_docs] = 0, space.places[doc] = 0;
 }
 
 template <class Weight>
@@ -433,25 +446,25 @@ void Index<Weight>::decide_block(Query& query, size_t block, Space& space) const
     const bool zeros = query.zeros, counting = !shortlist.full();
     const int limit = zeros ? std::max(1, least_sum(query, shortlist.floor())) : least_sum(query, shortlist.floor());
     int least = limit;
-    size_t n_largest = 0;  // with sums in the bins from `low` on
-    size_t low = static_cast<size_t>(std::max(least + largest_code + 1, 0) / bin_units);
+    size_t n_largest = 0, low = 0;  // sums in the bins from `low` on
     if (counting) space.bins.assign((2 * largest_code + 2) / bin_units, 0);
     space.largest.clear();
     visit_sums(space.sums.data(), count, least, [&](size_t i, int16_t sum) {
         space.largest.push_back({sum, static_cast<uint32_t>(i)});
-        if (!counting) return;
-        ++space.bins[static_cast<size_t>(sum + largest_code + 1) / bin_units], ++n_largest;
+        const size_t bin = static_cast<size_t>(sum + largest_code + 1) / bin_units;
+        if (!counting || bin < low) return;
+        ++space.bins[bin], ++n_largest;
         while (n_largest - space.bins[low] >= shortlist.depth()) {
             n_largest -= space.bins[low++];
-            least = static_cast<int>(low * bin_units) - largest_code - 1;
+            least = std::max(limit, static_cast<int>(low * bin_units) - largest_code - 1 - spare_units);
         }
     });
     for (const auto& [sum, doc] : space.largest) {
         if (sum >= least) space.docs.push_back(doc);
     }
     offer_docs(query, block, space);
-    if (limit == least && !(zeros && !(shortlist.floor() > 0.0))) return;
     const int rest = least_sum(query, shortlist.floor());
+    if (rest >= least || (limit == least && !(zeros && !(shortlist.floor() > 0.0)))) return;
     visit_sums(space.sums.data(), count, rest, [&](size_t i, int16_t sum) {
         if (sum >= least) return;
         if (zeros && sum == 0) shortlist.offer(static_cast<int32_t>(first + i), 0.0);
@@ -483,7 +496,7 @@ void Index<Weight>::count_targets(const Rows<double>& rows, const Targets& targe
             if (query.unit > 0.0) {
                 add_block(query, block, space);
                 least = least_sum(query, score);
-                certain = std::min<int>(certain, least_sum(query, score + 2.0 * query.off) + 3 * static_cast<int>(query.lists.size() + 1));
+                certain = std::min<int>(certain, least_sum(query, score + 2.0 * query.off) + 4 * static_cast<int>(query.lists.size() + 1));
             } else {
                 std::fill_n(space.sums.begin(), count, int16_t{0});
             }

@@ -1,12 +1,12 @@
 // Exact search among sparse rows by inner product.
 //
 // A score is the sum of the products of the terms that both rows hold, in float64, in the order of the
-// terms. It is summed from a document's row, or from lists; those of 16-bit numbers tell which documents to
-// look at.
+// terms. It is summed from a document's row, or from lists where many
+// documents are scored.
 //
-// A list holds weights as whole multiples of 1/32767 of its largest one. A query's weight, in units of the
-// query, becomes a whole factor, and what both roundings may hide is added to each product. So 16-bit sums
-// are at least the scores, by little more than a unit for each term that both rows hold.
+// Products are added up in 16 bits, in units of the query, and what rounding may hide is added to each. So
+// these sums are at least the scores, by a few units for each term that both rows hold. A term of many
+// documents has a column of all of them, with weights as whole multiples of 1/32767 of the largest one.
 #pragma once
 
 #include <cstdint>
@@ -91,8 +91,8 @@ private:
     Column<Weight> frequent_weights_;
     std::vector<size_t> bases_;      // where the lists of each block of documents begin
     Column<uint32_t> starts_;        // of each other term in a block, from its base on; and the end of the last
-    Column<uint32_t> entries_;       // the number in the block of documents, and the code above it
-    Column<Weight> weights_;         // of each entry
+    Column<uint16_t> numbers_;       // of documents, from the first of the block on
+    Column<Weight> weights_;         // theirs
 };
 
 extern template class Index<float>;

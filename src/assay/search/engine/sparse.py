@@ -120,20 +120,26 @@ def rank_sparse(
     metric: str,
     exclude: Any,
     keep_ties: bool,
-    progress: Progress | None,
+    floors: Floats | None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> Ranking:
     """Rank the k best documents of each query, as `rank` does, by sparse vectors."""
     ready = SparseSearch(queries, docs, metric=metric, exclude=exclude, **options)
     n_docs, k = ready.n_docs, min(k, ready.n_docs)
+    least = np.full(ready.n_queries, -np.inf) if floors is None else floors
+    checks.check_lengths(floors=least.size, queries=ready.n_queries)
+    least = np.where(np.isfinite(least), least, -np.inf)
 
     def search(start: int, stop: int, control: Control) -> Any:
         barred = ready.excluded.part(start, stop)
-        return ready.index.search(*ready.rows(start, stop), k, keep_ties, *barred, *control)
+        rows = ready.rows(start, stop)
+        return ready.index.search(*rows, k, keep_ties, least[start:stop], *barred, *control)
 
     lists = ready.run(search, progress)
     counts, best, scores, tie_split = map(np.concatenate, zip(*lists, strict=True))
-    refuse_short(counts, np.minimum(k, n_docs - np.diff(ready.excluded.offsets)))
+    if floors is None:
+        refuse_short(counts, np.minimum(k, n_docs - np.diff(ready.excluded.offsets)))
     return Ranking(
         ready.query_ids or Ids.count(ready.n_queries),
         ready.doc_ids or Ids.count(n_docs),
@@ -151,6 +157,7 @@ def rank_sparse(
             k=k,
             keep_ties=keep_ties,
             n_docs=n_docs,
+            floors=None if floors is None else "given",
         ),
     )
 

@@ -35,6 +35,7 @@ class SparseIndex:
         weights: Floats,
         k: int,
         keep_ties: bool,
+        floors: Floats,
         excluded_offsets: Ints,
         excluded_docs: Ints,
         stop: Ints32,
@@ -48,7 +49,7 @@ class SparseIndex:
             row = slice(offsets[query], offsets[query + 1])
             scores = self._scores(terms[row], weights[row])
             barred = excluded_docs[excluded_offsets[query] : excluded_offsets[query + 1]]
-            docs = np.setdiff1d(np.arange(self.n_docs), barred)
+            docs = np.setdiff1d(np.flatnonzero(scores >= floors[query]), barred)
             docs = docs[rank_order(scores[docs])]
             end = min(k, len(docs))
             if end:
