@@ -289,11 +289,14 @@ void Index<Weight>::add_block(const Query& query, size_t block, Space& space) co
     const size_t first = block * block_docs, count = padded(std::min(block_docs, docs_.count - first));
     int16_t* sums = space.sums.data();
     std::fill_n(sums, count, int16_t{0});
+    // Asks for the first elements of a list, which lies anywhere in memory.
+    const auto fetch = [&](uint32_t begin, uint32_t from, uint32_t to) {
+        for (uint32_t i = from; i < to; i += 32) prefetch(numbers + begin + i), prefetch(weights + begin + i), prefetch(weights + begin + i + 16);
+    };
     space.spans.clear();
     for (const List& list : query.lists) {
-        const uint32_t begin = start[list.term];
-        for (uint32_t i = 0; i < 64; i += 32) prefetch(numbers + begin + i), prefetch(weights + begin + i);
-        space.spans.push_back({begin, start[list.term + 1]});
+        space.spans.push_back({start[list.term], start[list.term + 1]});
+        fetch(space.spans.back().first, 0, 64);
     }
     for (size_t number = 0; number < query.lists.size(); ++number) {
         const List& list = query.lists[number];
@@ -303,6 +306,7 @@ void Index<Weight>::add_block(const Query& query, size_t block, Space& space) co
             for (size_t i = 0; i < count; ++i) sums[i] = static_cast<int16_t>(sums[i] + static_cast<int16_t>(codes[i] * factor >> 16));
             continue;
         }
+        if (number + 1 < query.lists.size()) fetch(space.spans[number + 1].first, 64, 192);
         const Weight factor = static_cast<Weight>(list.weight / query.unit);
         for (uint32_t i = space.spans[number].first, end = space.spans[number].second; i < end; ++i) {
             int16_t& sum = sums[numbers[i]];
