@@ -353,7 +353,7 @@ void Index<Weight>::score_docs(const Query& query, size_t block, Space& space) c
     // What either way costs, in the time that one entry of a list takes.
     const size_t row = 3 * (static_cast<size_t>(docs_.offsets[docs_.count]) / docs_.count + 64);
     size_t by_lists = 0;
-    for (size_t number = 0; number < space.spans.size(); ++number) {
+    for (size_t number = 0; query.unit > 0.0 && number < query.lists.size(); ++number) {
         by_lists += is_frequent(query.lists[number].term) ? 8 * count : space.spans[number].second - space.spans[number].first;
     }
     if (query.unit == 0.0 || count * row < by_lists) {
