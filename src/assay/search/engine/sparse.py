@@ -133,8 +133,8 @@ def rank_sparse(
 
     def search(start: int, stop: int, control: Control) -> Any:
         barred = ready.excluded.part(start, stop)
-        rows = ready.rows(start, stop)
-        return ready.index.search(*rows, k, keep_ties, least[start:stop], *barred, *control)
+        how = (k, keep_ties, least[start:stop], *barred)
+        return ready.index.search(*ready.rows(start, stop), *how, *control)
 
     lists = ready.run(search, progress)
     counts, best, scores, tie_split = map(np.concatenate, zip(*lists, strict=True))
@@ -167,22 +167,15 @@ def count_sparse_targets(
 ) -> tuple[Ints, Ints, Ints]:
     """Count documents above each target, tied with it, and tied with a lower number."""
     scores = ready.index.score(*ready.rows(0, ready.n_queries), targets)
-    above, tied, before = (np.zeros(ready.n_queries, np.int64) for _ in range(3))
+    counts = np.zeros((3, ready.n_queries), np.int64)
 
     def count(start: int, stop: int, control: Control) -> None:
-        part = slice(start, stop)
-        ready.index.count_targets(
-            *ready.rows(start, stop),
-            targets[part],
-            scores[part],
-            above[part],
-            tied[part],
-            before[part],
-            *ready.excluded.part(start, stop),
-            *control,
-        )
+        here, part = slice(start, stop), (start, stop)
+        about = (targets[here], scores[here], *counts[:, here], *ready.excluded.part(*part))
+        ready.index.count_targets(*ready.rows(*part), *about, *control)
 
     ready.run(count, progress)
+    above, tied, before = counts
     return above, tied, before
 
 
