@@ -8,7 +8,7 @@ import pytest
 from assay.cluster import Cluster, SerialExecutor, ThreadExecutor, rank_shards, searching
 from assay.cluster.searching import Lists, find_floors, remember_scores
 from assay.search.engine import TokenVectors, rank
-from tests.cluster.corpora import ranking_bytes, write_npy
+from tests.cluster.corpora import as_sparse, ranking_bytes, write_npy, write_sparse
 
 CUTS = (0, 300, 600, 900)
 
@@ -33,6 +33,21 @@ def test_later_shards_find_less_and_the_result_is_the_same(tmp_path, workers, ke
     by_shard = [sum(step.bytes_made for step in searched if step.shard == i) for i in range(3)]
     if workers == 1:
         assert by_shard[0] > by_shard[1] > by_shard[2]
+
+
+@pytest.mark.parametrize("keep_ties", [False, True])
+def test_later_shards_of_sparse_rows_find_less(tmp_path, keep_ties):
+    _, docs = vectors()
+    rows = as_sparse(np.maximum(docs, 0))
+    queries = rows[:30]
+    shards = write_sparse(tmp_path / "shards", np.maximum(docs, 0), CUTS)
+    how = {"metric": "dot", "exclude": [(3, 0), (4, 700)], "keep_ties": keep_ties}
+    cluster = Cluster(SerialExecutor(), query_block=11)
+    got = rank_shards(queries, shards, 20, cluster=cluster, **how)
+    assert ranking_bytes(got) == ranking_bytes(rank(queries, rows, 20, **how))
+    searched = [step for step in cluster.journal.steps if step.kind == "search"]
+    made = [sum(step.bytes_made for step in searched if step.shard == i) for i in range(3)]
+    assert made[0] > made[1] > made[2]
 
 
 @pytest.mark.parametrize("keep_ties", [False, True])

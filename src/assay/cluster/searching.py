@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from secrets import token_hex
 from threading import Lock
 from typing import Any, Final, Literal, NamedTuple
@@ -96,20 +97,9 @@ class VectorTask(ListTask):
         floors for the other parts.
         """
         with piece.open() as content:
+            rank_rows: Any = partial(rank, zero=self.zero)
             if isinstance(queries, SparseVectors) or isinstance(content.docs, SparseVectors):
-                ranking = rank_sparse(
-                    queries,
-                    content.docs,
-                    self.k,
-                    metric=self.metric,
-                    exclude=barred,
-                    keep_ties=self.keep_ties,
-                    progress=None,
-                    threads=self.threads,
-                    engine=self.engine,
-                    part=True,
-                )
-                return lists_of(ranking, piece.first, content.ids)
+                rank_rows = partial(rank_sparse, part=True)
             parts = cut(len(queries), -(-len(queries) // self.parts))
             by_part: dict[int, Lists] = {}
             for number in np.roll(np.arange(len(parts)), -shard).tolist():
@@ -119,12 +109,11 @@ class VectorTask(ListTask):
                 if barred is not None:
                     inside = (barred[:, 0] >= start) & (barred[:, 0] < stop)
                     pairs = barred[inside] - np.array([start, 0])
-                ranking = rank(
+                ranking = rank_rows(
                     queries[start:stop],
                     content.docs,
                     self.k,
                     metric=self.metric,
-                    zero=self.zero,
                     exclude=pairs,
                     keep_ties=self.keep_ties,
                     floors=find_floors(self.job, key, piece.first),

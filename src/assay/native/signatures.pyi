@@ -171,6 +171,7 @@ class SparseHandle(Protocol):
         weights: Floats,
         k: int,
         keep_ties: bool,
+        floors: Floats,
         excluded_offsets: Ints,
         excluded_docs: Ints,
         stop: Ints32,

@@ -8,6 +8,7 @@ import pytest
 from assay import prepare
 from assay.errors import AssayError
 from assay.search.engine import rank
+from tests.cluster.corpora import as_sparse
 from tests.search.engine.nasty import nasty_cases, nasty_inputs
 
 K = 5
@@ -51,6 +52,22 @@ def test_what_reaches_the_floor_is_found(metric, name, keep_ties, engine):
     options = {"metric": metric, "keep_ties": keep_ties, "engine": engine, "zero": "drop"}
     floors = places(nasty.queries, nasty.docs, K, **options)
     check(nasty.queries, nasty.docs, K, floors, **options)
+
+
+@pytest.mark.parametrize("engine", ["native", "numpy"])
+@pytest.mark.parametrize("keep_ties", [False, True])
+@pytest.mark.parametrize("signs", [False, True])
+@pytest.mark.parametrize("k", [3, 40, 2000])
+def test_floors_of_sparse_documents(k, signs, keep_ties, engine):
+    """Rare terms and frequent ones, ties, scores of 0, and floors above and below them."""
+    rng = np.random.default_rng(8)
+    held = rng.random((2000, 60)) < np.linspace(0.01, 0.4, 60)
+    dense = np.where(held, rng.integers(-1 if signs else 1, 4, held.shape), 0)
+    docs, queries = as_sparse(dense), as_sparse(dense[:400:40] * np.tile([1.0, 0.5], 30))
+    options = {"metric": "dot", "keep_ties": keep_ties, "engine": engine}
+    floors = places(queries, docs, k, **options)
+    floors[[4, 5]] = 0.0, -1.0
+    check(queries, docs, k, floors, **options)
 
 
 @pytest.mark.parametrize("prepared", [False, True])

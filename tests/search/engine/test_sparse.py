@@ -335,6 +335,20 @@ def test_tiny_and_huge_weights(engine: Any, size: float):
     assert ranking.row(0) == [(doc, expected[doc]) for doc in order]
 
 
+@pytest.mark.parametrize("size", [1e-45, 1e-38, 1e-31, 1e-29, 1e35])
+def test_tiny_and_huge_weights_of_float32(size: float):
+    """A query's weight in units of its sums may lie beyond float32."""
+    weights = np.array([3, 1, 2, 5, 4] * 20, np.float32) * np.float32(size)
+    docs = SparseVectors(np.arange(101), np.arange(100) % 2, weights, 2)
+    queries = SparseVectors([0, 2, 3], [0, 1, 1], [0.5, 1.0, 1e-20], 2)
+    for engine in ENGINES:
+        ranking = rank(queries, docs, 7, metric="dot", engine=engine)
+        for query in range(2):
+            scores = scores_of(row_of(queries, query), docs)
+            order = sorted(range(100), key=lambda doc: (-scores[doc], doc))[:7]
+            assert ranking.docs[7 * query : 7 * query + 7].tolist() == order
+
+
 def test_all_scores_equal():
     docs = SparseVectors(np.arange(501), np.zeros(500, np.int32), np.full(500, 0.3), 1)
     for engine in ENGINES:

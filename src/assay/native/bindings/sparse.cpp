@@ -36,15 +36,16 @@ public:
         index_ = std::make_unique<sparse::Index<Weight>>(rows, n_terms);
     }
 
-    nb::tuple search(In<int64_t> offsets, In<int32_t> terms, In<double> weights, size_t k, bool keep_ties, In<int64_t> excluded_offsets,
+    nb::tuple search(In<int64_t> offsets, In<int32_t> terms, In<double> weights, size_t k, bool keep_ties, In<double> floors, In<int64_t> excluded_offsets,
                      In<int64_t> excluded_docs, Stop stop, Done done) const {
         const auto queries = rows_of(offsets, terms, weights, n_terms_);
         require(k >= 1, "k must be at least 1");
+        require(floors.size() == queries.count, "there must be one floor for each query");
         check(queries.count, excluded_offsets, excluded_docs, stop, done);
         sparse::Best best;
         {
             nb::gil_scoped_release release;
-            best = index_->search(queries, {k, keep_ties}, {excluded_offsets.data(), excluded_docs.data()}, {stop.data(), done.data()});
+            best = index_->search(queries, {k, keep_ties, floors.data()}, {excluded_offsets.data(), excluded_docs.data()}, {stop.data(), done.data()});
         }
         return nb::make_tuple(to_numpy(std::move(best.counts)), to_numpy(std::move(best.docs)), to_numpy(std::move(best.scores)),
                               to_numpy(std::move(best.tie_split)));
@@ -91,8 +92,8 @@ template <class Weight>
 void bind_index(nb::module_& module, const char* name) {
     nb::class_<SparseIndex<Weight>>(module, name)
         .def(nb::init<In<int64_t>, In<int32_t>, In<Weight>, size_t>(), "offsets"_a, "terms"_a, "weights"_a, "n_terms"_a)
-        .def("search", &SparseIndex<Weight>::search, "offsets"_a, "terms"_a, "weights"_a, "k"_a, "keep_ties"_a, "excluded_offsets"_a,
-             "excluded_docs"_a, "stop"_a, "done"_a)
+        .def("search", &SparseIndex<Weight>::search, "offsets"_a, "terms"_a, "weights"_a, "k"_a, "keep_ties"_a, "floors"_a,
+             "excluded_offsets"_a, "excluded_docs"_a, "stop"_a, "done"_a)
         .def("count_targets", &SparseIndex<Weight>::count_targets, "offsets"_a, "terms"_a, "weights"_a, "targets"_a, "scores"_a, "above"_a, "tied"_a,
              "before"_a, "excluded_offsets"_a, "excluded_docs"_a, "stop"_a, "done"_a)
         .def("score", &SparseIndex<Weight>::score, "offsets"_a, "terms"_a, "weights"_a, "docs"_a);

@@ -1,11 +1,12 @@
 // Exact search among sparse rows by inner product.
 //
 // A score is the sum of the products of the terms that both rows hold, in float64, in the order of the
-// terms. It is summed from a document's row; inverted lists of 16-bit numbers tell which rows to look at.
+// terms. It is summed from a document's row, or from lists where many
+// documents are scored.
 //
-// A list holds weights as whole multiples of 1/32767 of its largest one. A query's weight, in units of the
-// query, becomes a whole factor, and what both roundings may hide is added to each product. So 16-bit sums
-// are at least the scores, by little more than a unit for each term that both rows hold.
+// Products are added up in 16 bits, in units of the query, and what rounding may hide is added to each. So
+// these sums are at least the scores, by a few units for each term that both rows hold. A term of many
+// documents has a column of all of them, with weights as whole multiples of 1/32767 of the largest one.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +40,8 @@ struct Best {
 
 struct Request {
     size_t k;
-    bool keep_ties;  // keep every document with the k-th score
+    bool keep_ties;        // keep every document with the k-th score
+    const double* floors;  // of each query: documents that score less are not wanted
 };
 
 // Of each query the document (−1: none) and its score, and the documents that score higher, the same, or the
@@ -54,6 +56,7 @@ struct Targets {
 
 struct Query;
 struct Dense;
+struct Space;
 
 // Inverted lists of documents, which must outlive them.
 template <class Weight>
@@ -71,20 +74,25 @@ public:
 private:
     bool is_frequent(size_t term) const;
     Query read_query(const Rows<double>& queries, size_t row) const;
-    void add_block(const Query& query, size_t block, int16_t* sums) const;
+    void add_block(const Query& query, size_t block, Space& space) const;
     void fetch_row(size_t doc) const;
     double score_row(const Dense& dense, size_t doc) const;
-    void decide_block(Query& query, size_t block, const int16_t* sums, const Dense& dense) const;
+    void score_docs(const Query& query, size_t block, Space& space) const;
+    void offer_docs(Query& query, size_t block, Space& space) const;
+    void decide_block(Query& query, size_t block, Space& space) const;
 
     Rows<Weight> docs_;
     size_t n_terms_;
     bool signs_ = false;             // some weight is negative
     std::vector<double> largest_;    // size of a weight, of each term
     std::vector<int64_t> lengths_;   // of the lists
+    std::vector<size_t> frequent_;   // where the column of a frequent term begins
+    Column<int16_t> codes_;          // of frequent terms, for each document
+    Column<Weight> frequent_weights_;
     std::vector<size_t> bases_;      // where the lists of each block of documents begin
-    Column<uint32_t> starts_;        // of each term in a block, from its base on; and the end of the last
-    // The number in the block of documents, and the weight above it; of frequent terms a weight of each document.
-    Column<uint32_t> entries_;
+    Column<uint32_t> starts_;        // of each other term in a block, from its base on; and the end of the last
+    Column<uint16_t> numbers_;       // of documents, from the first of the block on
+    Column<Weight> weights_;         // theirs
 };
 
 extern template class Index<float>;

@@ -135,8 +135,8 @@ def rank(
     if is_tokens(queries) or is_tokens(docs):
         raise UsageError("Token vectors are compared by metric='maxsim'.")
     if is_sparse(queries) or is_sparse(docs):
-        if zero != "error" or floors is not None:
-            raise UsageError("Sparse vectors are searched without floors and with zero='error'.")
+        if zero != "error":
+            raise UsageError("Sparse vectors are searched with zero='error'.")
         return rank_sparse(
             queries,
             docs,
@@ -146,6 +146,7 @@ def rank(
             query_ids=query_ids,
             doc_ids=doc_ids,
             keep_ties=keep_ties,
+            floors=certain,
             threads=threads,
             engine=engine,
             progress=progress,

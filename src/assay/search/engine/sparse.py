@@ -120,20 +120,26 @@ def rank_sparse(
     metric: str,
     exclude: Any,
     keep_ties: bool,
-    progress: Progress | None,
+    floors: Floats | None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> Ranking:
     """Rank the k best documents of each query, as `rank` does, by sparse vectors."""
     ready = SparseSearch(queries, docs, metric=metric, exclude=exclude, **options)
     n_docs, k = ready.n_docs, min(k, ready.n_docs)
+    least = np.full(ready.n_queries, -np.inf) if floors is None else floors
+    checks.check_lengths(floors=least.size, queries=ready.n_queries)
+    least = np.where(np.isfinite(least), least, -np.inf)
 
     def search(start: int, stop: int, control: Control) -> Any:
         barred = ready.excluded.part(start, stop)
-        return ready.index.search(*ready.rows(start, stop), k, keep_ties, *barred, *control)
+        how = (k, keep_ties, least[start:stop], *barred)
+        return ready.index.search(*ready.rows(start, stop), *how, *control)
 
     lists = ready.run(search, progress)
     counts, best, scores, tie_split = map(np.concatenate, zip(*lists, strict=True))
-    refuse_short(counts, np.minimum(k, n_docs - np.diff(ready.excluded.offsets)))
+    if floors is None:
+        refuse_short(counts, np.minimum(k, n_docs - np.diff(ready.excluded.offsets)))
     return Ranking(
         ready.query_ids or Ids.count(ready.n_queries),
         ready.doc_ids or Ids.count(n_docs),
@@ -151,6 +157,7 @@ def rank_sparse(
             k=k,
             keep_ties=keep_ties,
             n_docs=n_docs,
+            floors=None if floors is None else "given",
         ),
     )
 
@@ -160,22 +167,15 @@ def count_sparse_targets(
 ) -> tuple[Ints, Ints, Ints]:
     """Count documents above each target, tied with it, and tied with a lower number."""
     scores = ready.index.score(*ready.rows(0, ready.n_queries), targets)
-    above, tied, before = (np.zeros(ready.n_queries, np.int64) for _ in range(3))
+    counts = np.zeros((3, ready.n_queries), np.int64)
 
     def count(start: int, stop: int, control: Control) -> None:
-        part = slice(start, stop)
-        ready.index.count_targets(
-            *ready.rows(start, stop),
-            targets[part],
-            scores[part],
-            above[part],
-            tied[part],
-            before[part],
-            *ready.excluded.part(start, stop),
-            *control,
-        )
+        here, part = slice(start, stop), (start, stop)
+        about = (targets[here], scores[here], *counts[:, here], *ready.excluded.part(*part))
+        ready.index.count_targets(*ready.rows(*part), *about, *control)
 
     ready.run(count, progress)
+    above, tied, before = counts
     return above, tied, before
 
 

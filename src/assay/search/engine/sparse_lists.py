@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -12,9 +12,6 @@ from assay.native import Engine
 from assay.native.tie_order import rank_order
 from assay.search.engine.inputs import choose_kernels
 from assay.search.engine.sparse_vectors import SparseVectors
-
-if TYPE_CHECKING:
-    from assay.native.signatures import SparseHandle
 
 
 class SparseIndex:
@@ -35,6 +32,7 @@ class SparseIndex:
         weights: Floats,
         k: int,
         keep_ties: bool,
+        floors: Floats,
         excluded_offsets: Ints,
         excluded_docs: Ints,
         stop: Ints32,
@@ -48,7 +46,7 @@ class SparseIndex:
             row = slice(offsets[query], offsets[query + 1])
             scores = self._scores(terms[row], weights[row])
             barred = excluded_docs[excluded_offsets[query] : excluded_offsets[query + 1]]
-            docs = np.setdiff1d(np.arange(self.n_docs), barred)
+            docs = np.setdiff1d(np.flatnonzero(scores >= floors[query]), barred)
             docs = docs[rank_order(scores[docs])]
             end = min(k, len(docs))
             if end:
@@ -128,8 +126,8 @@ def divide_by_norms(rows: SparseVectors, what: str) -> Floats:
     return scaled / np.sqrt(np.bincount(number, scaled * scaled))[number]
 
 
-def make_lists(rows: SparseVectors, metric: str, engine: Engine | None) -> SparseHandle:
-    """Return inverted lists of the rows, which are made once."""
+def make_lists(rows: SparseVectors, metric: str, engine: Engine | None) -> Any:
+    """Return inverted lists of the rows, a `SparseHandle`, which are made once."""
     name, kernels = choose_kernels(engine)
     if (name, metric) not in rows.indexes:
         weights = rows.weights if metric == "dot" else divide_by_norms(rows, "docs")
@@ -137,4 +135,4 @@ def make_lists(rows: SparseVectors, metric: str, engine: Engine | None) -> Spars
         if name == "native":
             make = kernels.SparseIndex32 if weights.itemsize == 4 else kernels.SparseIndex64
         rows.indexes[name, metric] = make(rows.offsets, rows.columns, weights, rows.width)
-    return cast("SparseHandle", rows.indexes[name, metric])
+    return rows.indexes[name, metric]
