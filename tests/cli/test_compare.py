@@ -35,7 +35,8 @@ def here(demo, monkeypatch):
 COMMAND = ("compare", "dense.run", "lexical.run", "-r", "qrels.txt")
 
 
-def test_text_begins_with_the_verdict(assay):
+def test_text_begins_with_the_verdict(assay, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")  # wide enough for the tables of repr
     answer = assay(*COMMAND, "-m", "nDCG@10", "--full")
     assert answer.code == 0
     scores = [evaluate(f"{name}.run", "qrels.txt", "nDCG@10") for name in ("dense", "lexical")]

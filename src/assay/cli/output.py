@@ -36,6 +36,7 @@ from assay.tables.table import (
     drop_optional,
     latex_page,
     markdown_page,
+    split_columns,
     text_page,
 )
 
@@ -289,7 +290,7 @@ def emit(
             print_page(page)
     elif page is not None:
         shown = [part for part in page if _role(part) != "next"]
-        write(text_page(shown if whole else fit_tables(shown)), file)
+        write(text_page(shown if file else [*fit_tables(shown, whole=whole)]), file)
     elif format == "json":
         name = command or click.get_current_context().command_path.partition(" ")[2]
         write(as_json({"command": name, **result.to_dict(), **_made_by()}), file)
@@ -307,13 +308,15 @@ def _terminal_width() -> int:
         return 80
 
 
-def fit_tables(page: Page) -> Page:
-    """Return the page without the optional columns that are beyond the width (80, or COLUMNS)."""
+def fit_tables(page: Page, *, whole: bool = False) -> Iterator[Words | Table]:
+    """Break tables into blocks for the width (80, or COLUMNS); drop optional columns first."""
     width = _terminal_width()
-    return [
-        drop_optional(part, width, column_widths(part)) if isinstance(part, Table) else part
-        for part in page
-    ]
+    for part in page:
+        if isinstance(part, Words):
+            yield part
+        else:
+            table = part if whole else drop_optional(part, width, column_widths(part))
+            yield from split_columns(table, width)
 
 
 def is_full() -> bool:
