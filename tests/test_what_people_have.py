@@ -91,12 +91,12 @@ SCORES = WANTED.aligned and assay.evaluate(NEW, QRELS, "RR")
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: assay.compare({"a": NEW, "b": OLD}), "'a' is a run: give the judgments"),
-        (lambda: assay.compare({"a": SCORES, "b": SCORES}, QRELS), "nothing to judge"),
+        (lambda: assay.compare({"a": NEW, "b": OLD}), "'a' is a run. Pass the judgments"),
+        (lambda: assay.compare({"a": SCORES, "b": SCORES}, QRELS), "already. Omit"),
         (lambda: assay.compare({"a": NEW, "b": OLD}, QRELS, "RR", "AP"), "each once"),
         (lambda: assay.compare({"a": NEW, "b": OLD}, QRELS, names=["x", "y"]), "each once"),
         (lambda: assay.compare({"a": NEW, "b": OLD}, QRELS, "RR", measures="AP"), "each once"),
-        (lambda: assay.compare(SCORES, SCORES, ties="best"), "ties goes with runs by name"),
+        (lambda: assay.compare(SCORES, SCORES, ties="best"), "ties applies to runs by name"),
         (lambda: assay.compare(SCORES, SCORES, qrels=QRELS), "qrels goes with runs by name"),
         (lambda: assay.compare(NEW, OLD), "runs by name, .* this is one run"),
         (lambda: assay.compare(SCORES), "Scores"),

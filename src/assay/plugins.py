@@ -235,7 +235,7 @@ def extensions(group: str) -> tuple[Extension, ...]:
 
 @cache
 def _extensions(group: str, path: tuple[str, ...]) -> tuple[Extension, ...]:
-    """`path` is where packages are looked for: another one may hold other packages."""
+    """Find extensions, cached by `path`, on which packages are looked for."""
     from importlib.metadata import entry_points  # slow to import, and mostly not needed
 
     offered = {

@@ -82,7 +82,7 @@ def test_unlike_measures_and_rules_are_named() -> None:
             scores_of(RNG.random(4), empty="skip", missing="zero"),
             scores_of(RNG.random(4), empty="zero", missing="skip"),
         )
-    with pytest.raises(UsageError, match="measures is a text or a list"):
+    with pytest.raises(UsageError, match="measures must be a text or a list"):
         compare(both, both, measures=3)
 
 

@@ -46,7 +46,7 @@ def test_a_baseline_is_needed_where_a_condition_names_one() -> None:
     assert len(list(failures(found, [parse_condition("RR < 0.7")]))) == 2
     with pytest.raises(UsageError, match="'RR < baseline' refers to a baseline: name it"):
         list(failures(found, [parse_condition("RR < baseline")]))
-    with pytest.raises(UsageError, match="A baseline is needed"):
+    with pytest.raises(UsageError, match="A baseline is required"):
         list(worse_than_baseline(found))
 
 

@@ -188,9 +188,9 @@ def test_what_was_not_compared_is_said_not_to_be() -> None:
     found = compare(*both, baseline="A", resamples=100)
     assert found.pair("A", "C", measure="AP") is found.pair("C", "A", measure="AP")
     for arguments, words in (
-        (("B", "C"), "'B' and 'C' were not compared: the baseline is 'A'"),
-        (("B", "B"), "A pair is of two systems; found 'B' twice"),
-        (("B", "X"), "System 'X' not found; there are: A, B, C"),
+        (("B", "C"), "'B' and 'C' were not compared. Name the baseline 'A'"),
+        (("B", "B"), "A pair needs two systems, found 'B' twice"),
+        (("B", "X"), "Unknown system 'X'; there are: A, B, C"),
     ):
         with pytest.raises(UsageError, match=words):
             found.pair(*arguments, measure="RR")

@@ -105,7 +105,7 @@ def test_unsigned_labels():
         (["a", float("nan")], "y is missing in row 1 (found nan)"),
         (["a", 3, 2.5], "y mixes text with int, e.g. 3."),
         (["a", "b\0"], r"y holds NUL in row 1: 'b\x00'"),
-        ([1.0, 2.5], "y holds 2.5 in row 1: labels are text or whole numbers"),
+        ([1.0, 2.5], "y holds 2.5 in row 1. Use text or whole numbers"),
         (np.array([1.0, -np.inf]), "y holds -inf in row 1"),
         (np.array([1j]), "found dtype complex128"),
     ],

@@ -243,7 +243,7 @@ def test_match_of_two_kinds_goes_by_text():
 
 
 def test_match_refuses_duplicates_and_numbered_rows():
-    with pytest.raises(IdError, match="'a' is there twice, in rows 0 and 2"):
+    with pytest.raises(IdError, match="'a' appears twice, in rows 0 and 2"):
         Ids.of(["a"]).match(Ids.of(["a", "b", "a"]))
     with pytest.raises(IdError, match=r"only numbered.*ids such as '1'"):
         Ids.of(["1"]).match(Ids.count(3))

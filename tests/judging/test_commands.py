@@ -90,8 +90,8 @@ def test_eval_with_a_pool(assay: Assay, inside: Path) -> None:
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        (("eval", "dense.run", "--pool", "pool.tsv"), "go together"),
-        (("eval", "dense.run", *POOL, "-r", "qrels.txt"), "without -r"),
+        (("eval", "dense.run", "--pool", "pool.tsv"), "--pool requires --labels"),
+        (("eval", "dense.run", *POOL, "-r", "qrels.txt"), "excludes -r"),
         (
             ("pool", "dense.run", "lexical.run", "-m", "nDCG@10", "-o", "x.tsv"),
             "Use P@k, DCG@k and RBP",

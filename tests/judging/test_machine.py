@@ -221,7 +221,7 @@ def test_what_makes_no_sense_is_refused(pool, texts, tmp_path: Path):
     with pytest.raises(UsageError, match="names no model"):
         open_model("gpt-4")
     with pytest.raises(UsageError, match="needs the places"):
-        judge_pool(pool, texts, log, model="m", ask=judge, prompt="no place")
+        judge_pool(pool, texts, log, model="m", ask=judge, prompt="json has none")
     with pytest.raises(InputError, match="no text of document"):
         judge_pool(pool, LabelTexts(texts.queries, {}, {}), log, model="m", ask=judge)
     report = judge_pool(pool, texts, log, model="m", ask=judge, limit=2)

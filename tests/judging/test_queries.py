@@ -121,7 +121,7 @@ def test_a_model_writes_queries_and_its_answers_are_kept(tmp_path: Path):
 
 def test_what_makes_no_sense_is_refused(tmp_path: Path, monkeypatch):
     with pytest.raises(UsageError, match="needs the place"):
-        queries_from_model(DOCS, 1, model="m", ask=str, prompt="no place")
+        queries_from_model(DOCS, 1, model="m", ask=str, prompt="json has none")
     (tmp_path / "my_writer.py").write_text("def fails(prompt): raise ValueError('no')\n")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match="ValueError: no"):

@@ -404,7 +404,7 @@ def test_rerun_refuses_what_it_should(assay):
     with assay_store() as store:
         store.save(make_scores(1), "by hand")
         store.save(make_scores(1), "evil", command=["runs", "delete", "1", "--yes"])
-    for number, words in (("1", "not saved by a command"), ("2", "is not repeated")):
+    for number, words in (("1", "not saved by a command"), ("2", "has no --save")):
         answer = assay("runs", "rerun", number)
         assert answer.code == 2
         assert words in answer.err

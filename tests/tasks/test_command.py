@@ -41,7 +41,7 @@ def test_text(table, capsys) -> None:
     numbers, neighbours = shown.splitlines()[1:3]
     assert numbers.startswith("Closest competitor: same, lead +")
     assert (
-        neighbours == "No significant difference between 1 of 2 pairs of neighbours in the ranking"
+        neighbours == "1 of 2 neighbouring pairs of the ranking does not differ significantly"
     )
     assert "Borda rank" in shown
     assert "about these tasks" in shown

@@ -384,8 +384,8 @@ def test_runs_of_commands_that_save_none_are_refused(
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["serve"], 2, "'serve', which is not repeated"),
-        (["runs", "delete", "1"], 2, "not repeated"),
+        (["serve"], 2, "Cannot repeat 'serve'"),
+        (["runs", "delete", "1"], 2, "has no --save"),
         (["eval", "--help"], 2, "only prints its help"),
         (["eval", "run.txt", "-r", "/etc/hostname"], 2, "not one of its inputs"),
         (["eval", "run.txt", "-r../secret.txt"], 2, "not one of its inputs"),
@@ -394,7 +394,7 @@ def test_runs_of_commands_that_save_none_are_refused(
         (["bench", "--corpus", "c", "--model", "openai:x", "--base-url", "http://h/v1"], 2, "to h"),
         (["crossmodal", "--modality", "a=../x.npy"], 2, "not one of its inputs"),
         (["compare", "a", "b", "-r", "c", "--resamples", "9" * 15], 2, "may fill the memory"),
-        (["eval", "run.txt", "-r", "qrels.txt", "--store", "mine.db"], 2, "names its own store"),
+        (["eval", "run.txt", "-r", "qrels.txt", "--store", "mine.db"], 2, "names a store"),
     ],
 )
 def test_a_strangers_command_is_refused(
@@ -508,7 +508,7 @@ def test_no_input_is_written_through(
         ('{"command": "eval", "made_by": [], "schema_version": 1}', "expected a table"),
         ('{"a": 1e999}', "beyond the range of a float"),
         ('{"a": ' + "1" * 5000 + "}", "limit"),
-        ('{"a": NaN}', "NaN is not JSON"),
+        ('{"a": NaN}', "NaN is not valid JSON"),
         ('{"a": 1, "a": 2}', "appears twice"),
         ("[" * 100_000, "nested too deeply"),
         ('{"layout": "other", "runs": []}', ""),

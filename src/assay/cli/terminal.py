@@ -43,7 +43,7 @@ def _rich(table: Table) -> RichTable:
 
 
 def print_page(page: Page) -> None:
-    """Words and tables; optional columns are dropped where the terminal has no room for them."""
+    """Print words and tables; drop optional columns where there is no room."""
     console = Console(highlight=False, markup=False, emoji=False)
     for part in explain_bold(page):
         if isinstance(part, Table):

@@ -77,8 +77,8 @@ class ComparisonSettings:
             samples.check_margin(self.margin)
         if self.correction in ("tukey", "max-t") and self.test != "randomisation":
             raise UsageError(
-                f"Correction {self.correction} is itself a randomisation test of all pairs; "
-                f"test={self.test!r} goes with holm, bonferroni, bh or none."
+                f"Correction {self.correction} is a test of all pairs by randomisation. With "
+                f"test={self.test!r} take holm, bonferroni, bh or none."
             )
 
     @property
@@ -542,7 +542,7 @@ def _infer_apart(
 
 
 def _smallest_adjusted(tests: list[TestResult], correction: str) -> Floats:
-    """Return the smallest p of each test after the correction, all others being as they are."""
+    """Return the smallest corrected p of each test, all others unchanged."""
     least = np.array([_smallest_raw_p(test) for test in tests])
     raw = np.array([test.p for test in tests])
     p_values = np.sort(raw[~np.isnan(raw)])
@@ -560,7 +560,7 @@ def _smallest_adjusted(tests: list[TestResult], correction: str) -> Floats:
 
 
 def smallest_by_rate(raw: Floats, least: Floats) -> Floats:
-    """Return what Benjamini & Hochberg make of each p at its least, all others being as they are.
+    """Return the smallest Benjamini–Hochberg p of each test, all others unchanged.
 
     A p that falls to the first rank after those below it pushes what it passes one rank further.
     """
@@ -585,7 +585,7 @@ def _infer_by_range(
     tests: list[TestResult],
     settings: ComparisonSettings,
 ) -> Iterator[_Inference]:
-    """Tukey's test: a difference counts against the range of all systems."""
+    """Run Tukey's test: compare each difference with the range of all systems."""
     sums, sizes = samples.units_table(values, clusters)
     total, n_systems = max(float(sizes.sum()), 1.0), len(values)
     tukey = tukey_hsd(sums, resamples=settings.resamples, seed=settings.seed)

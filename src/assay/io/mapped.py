@@ -167,9 +167,7 @@ class _ForeignMap:
         self._number = -1
         self._before = self._look()
         if content in _DAMAGED or content.size() < offset + len(content):
-            raise StorageError(
-                f"{self._name} became shorter after it was mapped. Map the complete file again."
-            )
+            raise StorageError(f"{self._name} became shorter after it was mapped. Map it again.")
         if not needs_copies():
             self._number = kernels().watch_map(_address(content), len(content), self._lost)
 

@@ -376,12 +376,12 @@ def markdown_page(page: Page) -> str:
 
 
 def latex_page(page: Page) -> str:
-    """LaTeX: verdicts as text, tables with booktabs, the rest as comments."""
+    """Return LaTeX: verdicts as text, tables with booktabs, the rest as comments."""
     return _lay_out(page, as_latex, _latex_words)
 
 
 def html_page(page: Page) -> str:
-    """HTML for notebooks; nothing in a name is taken for markup."""
+    """Return HTML for notebooks; names are never taken for markup."""
     return _lay_out(page, html.as_html, _html_words, "")
 
 
