@@ -641,7 +641,7 @@ def test_the_gate_counts_its_looks(home: Path, assay: Callable[..., Any]) -> Non
         (["--fail-if-worse"], "requires --baseline"),
         (["--fail-if", "RR < baseline"], "requires --baseline"),
         (["--fail-if", "RR < 0.5", "-b", "bm25"], "There is one system, the baseline"),
-        (["--look", "2"], "add that"),
+        (["--look", "2"], "requires --fail-if-worse"),
     ],
 )
 def test_gates_that_make_no_sense(

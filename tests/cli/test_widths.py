@@ -20,7 +20,7 @@ LINES = [
     "tasks values.csv",
 ]
 # A signature and a list of remarks are sentences, which the terminal breaks.
-# Wide tables are broken into blocks of columns, on a terminal and in a pipe; a file keeps them whole.
+# Wide tables are broken into blocks of columns on a terminal and in a pipe; files hold them whole.
 WIDE = [
     "eval coarse.run dense.run lexical.run -r qrels.txt -m official",
     "eval dense.run -r qrels.txt -m official",

@@ -38,7 +38,7 @@ def test_what_is_no_cutoff(k):
 
 
 def test_a_cutoff_beyond_the_largest():
-    refused(UsageError, "up to 10^15", checks.check_cutoff, TOP + 1)
+    refused(UsageError, "must be at most 10^15", checks.check_cutoff, TOP + 1)
 
 
 def test_a_choice_in_either_spelling():
@@ -168,7 +168,7 @@ def test_scores_of_more_than_64_bits():
     if np.dtype(np.longdouble).itemsize > 8:
         refused(
             ValueRangeError,
-            "give float64, or less",
+            "Use float64 or a narrower one",
             checks.exact_scores,
             np.ones(1, np.longdouble),
             "s",

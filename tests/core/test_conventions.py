@@ -221,7 +221,7 @@ def test_a_depth_has_at_most_18_digits():
     assert Conventions.parse(f"depth:{'9' * 18}").depth == 10**18 - 1
     assert (Conventions.parse("depth:all").depth, Conventions.parse("depth:1").depth) == (0, 1)
     for odd in ("9" * 19, "-1", "1.0", ""):
-        with pytest.raises(ConventionError, match=f"is 'all' or a number, found '{odd}'"):
+        with pytest.raises(ConventionError, match=f"must be 'all' or a number, found '{odd}'"):
             Conventions.parse(f"depth:{odd}")
     for odd in (-1, True, 1.0):
         with pytest.raises(ConventionError, match="depth must be a whole number"):

@@ -262,7 +262,7 @@ def test_excluded_documents_and_settings():
     assert shown.settings == {"exclude": "self"}
     assert ranking.under(Conventions(tiebreak="index")).settings == {}
     for some in ({"query_ids": ["a"]}, {"doc_ids": ["a"]}):
-        with pytest.raises(MismatchError, match="has none"):
+        with pytest.raises(MismatchError, match="lacks"):
             Ranking.from_scores([[1.0]], **some).under(
                 Conventions("order", "index", self_match="exclude")
             )

@@ -29,7 +29,7 @@ def test_npz_by_key_by_usual_name_and_alone(tmp_path):
     assert len(load_keyed(tmp_path / "one.npz")[0]) == 3
     with pytest.raises(UsageError, match=r"holds 'a', 'b'\. Name one with FILE"):
         load_keyed(both)
-    with pytest.raises(UsageError, match="no array 'c'; it holds 'a', 'b', 'sample_ids'"):
+    with pytest.raises(UsageError, match=r"no array 'c'\. Name one of 'a', 'b', 'sample_ids'"):
         load_keyed(both, "c")
     assert load_keyed(f"{both}:b")[0].tolist() == load_keyed(f"{both}:b", "b")[0].tolist() == [1, 1]
     with pytest.raises(UsageError, match="name two arrays"):

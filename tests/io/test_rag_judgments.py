@@ -176,7 +176,11 @@ def test_runs_may_name_questions_too(tmp_path, queries):
         ("question,relevant_doc\nHow are ties broken,d1\n", MismatchError, "How are ties broken?"),
         ("question,relevant_doc\nHow are they broke?,d1\n", MismatchError, "Did you mean 'How are"),
         ("question,relevant_doc,relevence\nq1,d1,0\n", FormatError, "'relevence' may hold grades"),
-        ("question,relevant_doc,first grade\nq1,d1,0\n", FormatError, "'first grade' may hold grades"),
+        (
+            "question,relevant_doc,first grade\nq1,d1,0\n",
+            FormatError,
+            "'first grade' may hold grades",
+        ),
         ('question,relevant_doc\nq1,"a, b"\n', IdError, "Separate documents by ';'"),
         ("question,relevant_doc\nq1,my cats.txt\n", IdError, "spaces of file names as %20"),
         ("question,doc,rank\nq1,d1,1\n", FormatError, "'rank' belongs to a run"),

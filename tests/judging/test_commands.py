@@ -53,7 +53,7 @@ def test_measures_that_are_not_linear_have_bounds(assay: Assay, inside: Path) ->
     assert ends["worst"] < 0 < ends["best"]
     assert (ends["measure"], ends["exact"], len(data["estimates"])) == ("nDCG@10", True, 1)
     shown = assay("compare", *runs, *POOL, "-m", "AP").out
-    assert "AP of dense − lexical: difference -" in shown
+    assert "AP of dense − lexical: difference −" in shown
     assert ", an outer bound over all grades of the" in shown
     assert "what it divides by depends on labels that nobody made" in shown
     alone = result_of(assay("eval", "dense.run", *POOL, "-m", "nDCG@10", "--rel", "2", "--json"))

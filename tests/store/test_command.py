@@ -260,7 +260,8 @@ def test_codes_save_every_code(assay, judged):
     assert "same values as run 1, bit by bit" in again.err
 
 
-def test_list_and_its_filters(assay):
+def test_list_and_its_filters(assay, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     save(assay, "--dataset", "d1", "--tag", "x")
     assay("eval", "run.txt", "-r", "qrels.txt", "-m", "P@1", "--save", "--dataset", "d2")
     lines = assay("runs", "list").out.splitlines()

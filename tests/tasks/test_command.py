@@ -40,9 +40,7 @@ def test_text(table, capsys) -> None:
     assert "new is better than both others on the mean over 3 tasks" in shown
     numbers, neighbours = shown.splitlines()[1:3]
     assert numbers.startswith("Closest competitor: same, lead +")
-    assert (
-        neighbours == "1 of 2 neighbouring pairs of the ranking does not differ significantly"
-    )
+    assert neighbours == "1 of 2 neighbouring pairs of the ranking does not differ significantly"
     assert "Borda rank" in shown
     assert "about these tasks" in shown
 

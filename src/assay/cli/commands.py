@@ -96,6 +96,7 @@ class Command(click.Command):
 
 def _refuse_repeated(command: click.Command, context: click.Context, typed: list[str]) -> None:
     """Refuse two files for an option that takes one: the last would win in silence."""
+    typed = typed[: [*typed, "--"].index("--")]
     for option in command.params:
         takes_one = getattr(option, "reads", False) and not getattr(option, "multiple", True)
         if takes_one and sum(word.partition("=")[0] in option.opts for word in typed) > 1:

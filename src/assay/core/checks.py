@@ -133,7 +133,7 @@ def check_finite(values: NDArray[np.floating[Any]], what: str, queries: Ids | No
     where = ", ".join(f"{axis} {i}" for axis, i in zip(("row", "column"), cell, strict=False))
     query = f" (query {queries[cell[0]]!r})" if queries is not None and len(cell) == 2 else ""
     raise ValueRangeError(
-        f"{what} holds {values[cell]} at {where}{query} ({int(bad.sum())} such values in all). "
+        f"{what} holds {values[cell]} at {where}{query}; {int(bad.sum())} such values in all. "
         "Remove or replace them."
     )
 

@@ -232,7 +232,7 @@ def read_texts(path: FilePath, role: Role) -> Texts:
     ending = ending_of(path)
     if ending not in (*_ENDINGS, ".pq"):
         if not os.path.exists(path):
-            raise missing_file(os.fspath(path))
+            raise UsageError(str(missing_file(os.fspath(path))))
         raise UsageError(
             f"Cannot read texts from {os.fspath(path)}. Convert it to {', '.join(_ENDINGS)} (also "
             f".gz, .zst), or give a folder of {', '.join(FOLDER_ENDINGS)} files."

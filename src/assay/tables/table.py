@@ -154,9 +154,9 @@ def drop_optional(table: Table, width: int, widths: Sequence[int], gap: int = 2)
 def split_columns(
     table: Table, width: int, length: Callable[[str], int] = len, gap: int = 2
 ) -> Iterator[Table]:
-    """Yield blocks of columns that fit; each repeats the text columns in front."""
+    """Yield blocks of columns that fit; each repeats the first and the text columns in front."""
     widths = column_widths(table, length)
-    front = next((i for i, left in enumerate(table.left) if not left), len(widths))
+    front = next((i for i, left in enumerate(table.left) if not left and i), len(widths))
     fixed = list(range(front))
     used = start = sum(widths[i] + gap for i in fixed) - 1
     columns: list[int] = []
