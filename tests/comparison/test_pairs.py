@@ -196,7 +196,7 @@ def test_what_was_not_compared_is_said_not_to_be() -> None:
             found.pair(*arguments, measure="RR")
     with pytest.raises(UsageError, match="Name one of the measures: RR, AP"):
         found.pair("A", "B")
-    with pytest.raises(UsageError, match="P@10 was not compared. Name one of RR, AP"):
+    with pytest.raises(UsageError, match=r"P@10 was not compared\. Name one of RR, AP"):
         found.pairs_on("P@10")
     assert len(found.table("AP").rows) == 3
     assert len(found.table().rows) == 6

@@ -132,7 +132,8 @@ def test_the_whole_sentence():
         check("abcd", ["é", "è", "ô"])
     assert str(found.value) == (
         "None of the 4 judged is in the run (missing: 'a', 'b', 'c', … (4 in all); present: 'é', "
-        "'è', 'ô'). Check both files; if they belong together, continue with --allow-mismatch (allow_mismatch=True)."
+        "'è', 'ô'). Check both files; if they belong together, continue with "
+        "--allow-mismatch (allow_mismatch=True)."
     )
 
 
