@@ -61,7 +61,7 @@ def gate_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class Gate:
-    """What makes the command fail."""
+    """The conditions under which the command fails."""
 
     conditions: tuple[gates.Condition, ...]
     worse: bool
@@ -103,7 +103,7 @@ class Gate:
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """What the conditions are about."""
+        """The measures of the conditions."""
         return tuple(condition.measure for condition in self.conditions)
 
     def answer(

@@ -241,7 +241,7 @@ def _name_standard_input(text: str) -> str:
 
 
 class Result(Protocol):
-    """What `emit` takes.
+    """A result that `emit` can print.
 
     Beside plain data for JSON a result has what the formats of its command need: `page()` for text,
     Markdown and LaTeX, and `table()` for CSV and TSV. Where there is no page, it is made of the
@@ -531,7 +531,7 @@ class Saving:
 
     @property
     def listener(self) -> Callable[..., None] | None:
-        """What long work calls with (done, total) and what it does now, for others to see."""
+        """The function to which long work reports (done, total, step), for other processes."""
         return None if self._run is None else self._report_progress
 
     def _report_progress(self, done: int, total: int | None, now: str = "") -> None:

@@ -67,8 +67,8 @@ def align(
     for number, scores in enumerate(systems):
         if not isinstance(scores, Scores):
             raise UsageError(
-                f"compare takes Scores, as evaluate() gives them; system {number} is of type "
-                f"{type(scores).__name__}."
+                f"compare takes Scores or runs by name; system {number} is a "
+                f"{type(scores).__name__}. Score it."
             )
     labels = _check_names(names, len(systems))
     shared, left_out = _choose_measures(systems, measures, labels)

@@ -133,7 +133,7 @@ class Comparison(Shown):
 
     @cached_property
     def bounds(self) -> tuple[Any, ...]:
-        """What unjudged documents could change, for each pair; under `unjudged: bounds` only."""
+        """Bounds over unjudged documents for each pair; under `unjudged: bounds` only."""
         if self.aligned.conventions.unjudged != "bounds":
             return ()
         return tuple(find_hook("bound_differences")(self))
@@ -234,7 +234,7 @@ class Comparison(Shown):
 
     @cached_property
     def remarks(self) -> tuple[str, ...]:
-        """What limits the numbers, a sentence each."""
+        """The limits of the numbers, a sentence each."""
         return tuple(comparison_remarks(self))
 
     @property

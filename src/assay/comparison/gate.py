@@ -102,7 +102,7 @@ class Means(Protocol):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all systems."""
+        """The names of all systems."""
 
     @property
     def baseline(self) -> str | None:
@@ -138,7 +138,7 @@ def worse_than_baseline(comparison: Comparison) -> Iterator[str]:
     With a margin: which are not shown to be non-inferior. All systems and measures must pass, so
     that their p-values need no correction: the gate passes wrongly only if all tests err. What
     cannot be tested does not pass. A system with the scores of the baseline passes always; for
-    others, a margin that so many queries cannot show is refused.
+    others, a margin that these queries cannot show is refused.
     """
     if comparison.baseline is None:
         raise UsageError("A baseline is required. Name it with --baseline.")
@@ -253,7 +253,7 @@ class SequentialTest:
 
     @property
     def sentences(self) -> list[str]:
-        """What is known of each system at this look."""
+        """The state of each system at this look, a sentence each."""
         return [pair.sentence for pair in self.pairs]
 
     def to_dict(self) -> dict[str, Any]:
@@ -326,7 +326,7 @@ class PairLook:
 
     @cached_property
     def p(self) -> float:
-        """Of worse (without a margin) or of not worse by the margin, corrected for all looks."""
+        """p of being worse, or with a margin of not losing it, corrected for all looks."""
         return min(1.0, self.bets.p(self._at) / self.share)
 
     @property
@@ -336,7 +336,7 @@ class PairLook:
 
     @cached_property
     def bound(self) -> float:
-        """What the difference is at most (without a margin), or at least, at all looks together.
+        """Upper bound of the difference, or with a margin the lower one, over all looks.
 
         It is below 0 (above −margin) exactly if `shown`.
         """
@@ -349,7 +349,7 @@ class PairLook:
 
     @property
     def least_margin(self) -> float:
-        """Smallest margin that so many queries can show at this look where none differs."""
+        """The smallest margin that these queries can show at this look if none differs."""
         equal = EProcess(np.zeros_like(self.bets.sums), self.bets.sizes, self.bets.width)
         return equal.highest(self.pair.settings.level * self.share)
 

@@ -211,7 +211,7 @@ class Pair:
 
     @property
     def units(self) -> str:
-        """What is resampled and tested, in a word."""
+        """The units that are resampled and tested, in a word."""
         return "queries" if self._clusters is None else "groups"
 
     @property
@@ -221,7 +221,7 @@ class Pair:
 
     @property
     def items(self) -> str:
-        """What wins, ties and losses count, in a word."""
+        """The items that wins, ties and losses count, in a word."""
         return "queries"
 
     @property
@@ -389,7 +389,7 @@ class Pair:
 
     @cached_property
     def least_margin(self) -> float:
-        """Smallest margin that so many queries can show where none differs; inf if none can be."""
+        """The smallest margin that these queries can show if none differs; else inf."""
         if self.n_units < FEWEST_FOR_MARGIN or self.drawn_too_rarely:
             return math.inf
         return least_margin(self.n_units, self.settings.level, self._span)
@@ -489,7 +489,7 @@ _Set = tuple[Floats, NDArray[Any] | None]  # values of systems on some queries, 
 
 @dataclass(frozen=True)
 class _Inference:
-    """What the family says of one pair; the interval is None where the pair has its own."""
+    """The joint inference on one pair; the interval is None where the pair has one."""
 
     p: float
     test: TestResult

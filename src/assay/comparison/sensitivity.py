@@ -60,7 +60,7 @@ class Sensitivity:
 
     @property
     def verdict(self) -> str:
-        """What depends on the rules, in a sentence or two."""
+        """The outcome that depends on the rules, in a sentence or two."""
         return " ".join(self._sentences())
 
     def _sentences(self) -> Iterator[str]:

@@ -142,7 +142,7 @@ class SliceComparison:
 
     @property
     def family(self) -> str:
-        """What shares one error rate, in words."""
+        """The comparisons that share one error rate, in words."""
         tested = self.tested_on(self.measures[0])
         if not tested:
             return "no slice is large enough"
@@ -357,7 +357,7 @@ class _SliceQueries:
 
 @dataclass(frozen=True, eq=False)
 class _OneMeasure:
-    """What all that is said of one measure is computed from."""
+    """Inputs of all statements on one measure."""
 
     aligned: Aligned
     measure: Measure
@@ -429,7 +429,7 @@ class _OneMeasure:
         return int((~np.isnan(rows).any(axis=0) & (self.cut.numbers >= 0)).sum())
 
     def macro_means(self, n: int) -> Iterator[tuple[str, Interval]]:
-        """Return the mean of slices of each system, with an interval of its own."""
+        """Return the mean of slices of each system, with its interval."""
         least, most = self.measure.bounds or (-math.inf, math.inf)
         for name, row in zip(self.aligned.names, self.values, strict=True):
             nothing = np.where(np.isnan(row), np.nan, 0.0)

@@ -27,7 +27,7 @@ Found = tuple[Ints, Ints, Ints, Ints, Floats]  # offsets, rank, rank_lo, rank_hi
 
 
 class RankedQueries(NamedTuple):
-    """What hits need of a ranking beside the places of judged documents."""
+    """The parts of a ranking that hits need, besides ranks of judged documents."""
 
     query_ids: Ids
     lengths: Ints

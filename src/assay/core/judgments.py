@@ -18,7 +18,7 @@ from assay.native import kernels
 
 
 class Kept(dict[Any, Any]):
-    """What measures keep of judgments for the next ranking; a copy begins with nothing."""
+    """Values that measures cache with judgments; a copy begins empty."""
 
     def __reduce__(self) -> tuple[type[Kept], tuple[()]]:
         """Return a new one: what is kept can be computed again, and is not sent."""
@@ -26,7 +26,7 @@ class Kept(dict[Any, Any]):
 
 
 class Judgments:
-    """What is relevant to what. `Qrels` holds graded pairs or targets, `Labels` holds labels.
+    """Judgments: `Qrels` holds graded pairs or targets, `Labels` holds labels.
 
     Example:
         >>> Judgments.from_targets(["b"], query_ids=["q"], doc_ids=["a", "b"])
@@ -161,14 +161,14 @@ class Qrels(Judgments):
 
     @cached_property
     def in_id_order(self) -> Qrels:
-        """The same judgments, queries in order of their ids."""
+        """Judgments with queries in order of their ids."""
         at, offsets = gather(self.offsets, self.by_id)
         docs, grades = self.docs[at], self.grades[at]
         return replace(self, query_ids=self.sorted_ids, offsets=offsets, docs=docs, grades=grades)
 
     @cached_property
     def kept(self) -> Kept:
-        """What measures know of these judgments already, by the gain of a grade."""
+        """Cached values of measures, by the gain of a grade."""
         return Kept()
 
     @cached_property

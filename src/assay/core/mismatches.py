@@ -450,7 +450,7 @@ def cut_by_row(ranking: Ranking, placed: Ranking, queries: Ids) -> Iterator[str]
 
 
 def fractions_among(grades: Floats) -> Floats:
-    """Return the fractions among grades, where so many may be scores."""
+    """Return the fractions among grades, where they may be scores."""
     positive = grades[grades > 0]
     broken = positive[positive != np.rint(positive)]
     few = 2 * len(broken) <= len(positive) or len(np.unique(broken[:1000])) < _FEW

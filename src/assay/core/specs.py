@@ -50,7 +50,7 @@ class SpecKind(NamedTuple):
         if not callable(function):
             raise PluginError(
                 f"The package {self.plugin.package} offers {self.plugin.name!r} "
-                f"({self.plugin.entry.group}), but {self.source} is not a function."
+                f"({self.plugin.entry.group}), but {self.source} is not a function. Uninstall it."
             )
         return function
 
@@ -93,7 +93,7 @@ class SpecRegistry(Mapping[str, SpecKind]):
         return len(self._kinds)
 
     def find(self, name: str) -> SpecKind | None:
-        """Return the kind of that name, of Assay or of another package; None if there is none."""
+        """Return the kind of that name, of Assay or another package, or None."""
         if name in self._kinds or self._group is None:
             return self._kinds.get(name)
         plugin = find_extension(self._group, name)
@@ -169,8 +169,8 @@ def own_callable(name: str, form: str) -> Callable[..., Any]:
     written = str(getattr(function, "__module__", "") or "").partition(".")[0]
     if function is None or not _is_own(written):
         raise UsageError(
-            "A file may only name functions of modules in the current folder or on PYTHONPATH; "
-            f"{name!r} is not."
+            "Functions named in a file must lie in the current folder or on PYTHONPATH. Move "
+            f"{name!r} there."
         )
     return function
 

@@ -336,7 +336,7 @@ def is_decimal(text: str) -> bool:
 
 
 def finite_or_none(value: Any) -> float | None:
-    """Return a Python number as a float; None where it is none, or not finite.
+    """Return a Python number as a float; None if it is not a finite number.
 
     >>> finite_or_none(3), finite_or_none(10**400), finite_or_none(True), finite_or_none("3")
     (3.0, None, None, None)

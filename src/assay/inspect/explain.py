@@ -81,7 +81,7 @@ class Explanation(Shown):
         return both_undefined or self.value == self.evaluated
 
     def table(self) -> Table:
-        """Return the ranks as a table; a line of its own says what is left out."""
+        """Return the ranks as a table, with a line for the ranks left out."""
         head = ("rank", "document", "score", "grade", "tied", *self.columns)
         rows: list[tuple[Cell, ...]] = []
         last = 0
@@ -203,7 +203,7 @@ def explain(
     rules = as_conventions(conventions, **choices)
     measures = parse_many([measure])
     if len(measures) != 1:
-        raise UsageError(f"explain takes one measure, found {', '.join(map(str, measures))}.")
+        raise UsageError(f"explain takes one measure. Name one of {', '.join(map(str, measures))}.")
     questions = read_questions(queries)
     ranking, judgments = as_ranking(run, rules, questions), as_judgments(qrels, questions)
     hits = judge(ranking, judgments, conventions=rules, allow_mismatch=allow_mismatch)

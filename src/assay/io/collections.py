@@ -168,7 +168,7 @@ class Collection:
     relevant: Literal["judged", "answers"] = "judged"
 
     def __post_init__(self) -> None:
-        """Check that the parts belong together; compute the fingerprint if there is none."""
+        """Check that the parts belong together; compute a missing fingerprint."""
         for what in ("doc", "query"):
             ids = Ids.of(getattr(self, f"{what}_ids"), what)
             object.__setattr__(self, f"{what}_ids", ids)
@@ -268,7 +268,7 @@ def _with_answers(
     name: str,
     chunks: ChunkRule | None,
 ) -> Collection:
-    """Return the collection judged by answers: beside its judged documents, or instead of them."""
+    """Return the collection judged by answers, with or without its own judgments."""
     if queries is not None and qrels is None:
         docs, questions = _cut(read_texts(corpus, "doc"), chunks), read_texts(queries, "query")
         answers_of = read_answers(answers, questions.ids, questions.texts)

@@ -105,7 +105,7 @@ def versions() -> dict[str, str]:
 
 
 def git_commit(folder: str | None = None) -> str:
-    """Return the commit that is checked out here; empty where there is none."""
+    """Return the checked-out commit; empty without one."""
     import subprocess  # which takes long, for commands that never ask
 
     try:

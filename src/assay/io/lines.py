@@ -645,8 +645,8 @@ def _check_rows(data: Mapping[Any, Any], rows: list[Any], kind: Kind, source: st
         hint = "; a set has no order, so it is not a ranking" if unordered else ""
         raise errors.UsageError(
             f"{source + ': ' if source else ''}the entry of query {query!r} in the {kind} is of "
-            f"type {type(row).__name__}. Give {{query: {{doc: {VALUE_NAME[kind]}}}}} "
-            f"or {{query: [doc, …]}}, the same for all queries{hint}."
+            f"type {type(row).__name__}. Give {{query: {{doc: {VALUE_NAME[kind]}}}}} or {{query: "
+            f"[doc, …]}}, in one form for all queries{hint}."
         )
 
 

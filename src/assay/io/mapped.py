@@ -27,7 +27,7 @@ _CHUNK_BYTES: Final = 1 << 20  # stays in the cache on its way through the syste
 
 
 class FileState(NamedTuple):
-    """What tells that a file is still the one that was opened."""
+    """The state of a file when it was opened: identity, size, time."""
 
     size: int
     mtime_ns: int
@@ -41,7 +41,7 @@ class FileState(NamedTuple):
 
 
 class Watched(Protocol):
-    """Something that is read and must not change meanwhile."""
+    """A source that must not change while it is read."""
 
     def check(self, cause: Exception | None = None) -> None:
         """Raise StorageError if it changed."""

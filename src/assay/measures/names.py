@@ -19,7 +19,7 @@ from assay.measures import registry
 
 
 class ForeignMeasure(Protocol):
-    """What a measure of ir_measures has: a name and parameters, the cutoff among them."""
+    """A measure of ir_measures: a name and parameters, the cutoff among them."""
 
     @property
     def NAME(self) -> Any: ...  # noqa: N802, D102 - their spelling

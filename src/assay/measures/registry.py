@@ -176,7 +176,7 @@ class Measure:
 
     @property
     def definition(self) -> Definition:
-        """What the registry knows about this measure."""
+        """The registered definition of this measure."""
         return find_definition(self.name)
 
     @property
@@ -238,7 +238,7 @@ class Definition:
         except AttributeError as error:  # it needs more than tie groups can tell
             raise ExpectationError(
                 f"{self.name} has no expectation over tied documents: its function is not linear "
-                f"in ranks ({error}), and it was registered without expected=."
+                f"in ranks ({error}). Register it with expected=."
             ) from error
 
     def build(self, params: Mapping[str, Value], cutoff: float | str | None) -> Measure:
@@ -247,7 +247,7 @@ class Definition:
         for key in sorted(params):
             if key not in self.params:
                 names = ", ".join(sorted(self.params)) or "none"
-                raise MeasureError(f"{self.name} has no parameter {key!r}; it takes: {names}.")
+                raise MeasureError(f"{self.name} has no parameter {key!r}. It takes: {names}.")
             value = self.params[key].check(self.name, key, params[key])
             if value != self.params[key].default or self.params[key].convention:
                 checked.append((key, value))

@@ -1,4 +1,4 @@
-"""What a measure sees: the ranks of the documents that count, and nothing else.
+"""Views for measures: ranks of the documents that count, and nothing else.
 
 A document with a gain above 0 counts for the measure, one with a gain below 0 against it.
 `RankView` gives every such document one rank (the list's order, the best order, the worst, or the
@@ -84,7 +84,7 @@ class Pool:
 
 
 class _View:
-    """What `RankView` and `TieView` share: the sizes that do not depend on the order."""
+    """The common part of `RankView` and `TieView`: sizes independent of the order."""
 
     def __init__(self, hits: Hits, gain: Gain) -> None:
         self.n_queries = hits.n_queries

@@ -122,12 +122,12 @@ class Leaderboard(Shown):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What a reader should know besides the numbers."""
+        """Warnings about the numbers."""
         return self.run_remarks
 
     @cached_property
     def run_remarks(self) -> tuple[str, ...]:
-        """What a mean alone would hide of the runs and the comparison; what all share, once."""
+        """Warnings about the runs and the comparison; shared ones once."""
         each = [list(disclosures(run.scored(), run.chance_means())) for run in self.runs]
         shared = [remark for remark in each[0] if all(remark in remarks for remarks in each)]
         of_runs = [remark_about("all", remark) if len(each) > 1 else remark for remark in shared]

@@ -212,7 +212,7 @@ class HasRecord(Protocol):
 
     @property
     def name(self) -> str:
-        """What the run is called."""
+        """The name of the run."""
         ...
 
     def record(self) -> RunRecord:

@@ -1,4 +1,4 @@
-"""Results of a record beside its scores: means with intervals, counts, and single queries."""
+"""Results of a record besides scores: means with intervals, counts, single queries."""
 
 from __future__ import annotations
 
@@ -125,13 +125,13 @@ def results_to_data(results: QueryResults) -> dict[str, Any]:
 def results_from_data(data: Any) -> QueryResults:
     """Return results of a query from plain data, checked."""
     if not isinstance(data, dict) or not {"text", "results", "missed"} <= data.keys():
-        raise UsageError(f"Results of a query have text, results and missed, found {data!r:.60}.")
+        raise UsageError(f"Results need text, results and missed, found {data!r:.60}.")
     return QueryResults(data["text"], _docs(data["results"]), _docs(data["missed"]))
 
 
 def _docs(rows: Any) -> tuple[ResultDoc, ...]:
     if not isinstance(rows, list) or any(type(r) is not list or len(r) not in (4, 5) for r in rows):
-        raise UsageError("A result is a list of id, score, grade, snippet and perhaps a chunk.")
+        raise UsageError("A result must be [id, score, grade, snippet], perhaps with a chunk.")
     return tuple(ResultDoc(*row) for row in rows)
 
 

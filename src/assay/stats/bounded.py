@@ -202,7 +202,7 @@ def check_bounds(bounds: Bounds | None) -> Bounds | None:
         return None
     low, high = map(float, bounds)
     if low >= high:
-        raise UsageError(f"bounds are the least and the largest value; found {bounds!r}.")
+        raise UsageError(f"bounds must be the least and the largest value, found {bounds!r}.")
     return (low, high) if math.isfinite(low) and math.isfinite(high) else None
 
 

@@ -302,7 +302,7 @@ def _satterthwaite(squares: Floats, freedoms: Sequence[float]) -> Floats:
 
 
 def _flip(residuals: Floats, key: int, resamples: int) -> Floats:
-    """Return sums over all units with random signs, the same for all systems.
+    """Return sums over all units with random signs, shared by all systems.
 
     The result is systems × resamples.
     """

@@ -183,7 +183,7 @@ def unit_error(residuals: Floats, sizes: Floats) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """What is resampled as a whole: a query or a cluster. Units of a stratum are contiguous.
+    """Units of resampling, queries or clusters; those of a stratum are contiguous.
 
     `sums` and `sizes` are each unit's total and number of queries; stratum h holds the units from
     `offsets[h]` to `offsets[h + 1]`.

@@ -444,8 +444,8 @@ class EProcess:
         largest = float(np.abs(pairs.differences).max(initial=0.0))
         if not 0 < width < math.inf or largest > width * (1 + 1e-9):
             raise ValueRangeError(
-                f"Bets need scores within known bounds; found a difference of {largest:g} where "
-                f"{width:g} is the largest possible."
+                f"Scores must lie within known bounds: they differ by {largest:g}, at most "
+                f"{width:g} is possible."
             )
         labels = None if clusters is None else np.asarray(clusters)[pairs.defined]
         (sums,), sizes = samples.units_table(pairs.differences[None, :], labels)
