@@ -112,7 +112,7 @@ class Checkpoint:
         if path.exists():
             job = parse_json(read_text(path), str(path))
             if not isinstance(job, dict):
-                raise StorageError(f"{self.folder} is no checkpoint (odd {_JOB}). Give a new one.")
+                raise StorageError(f"{self.folder} is not a checkpoint: bad {_JOB}. Name another.")
             return job
         if any(self.folder.iterdir()):
             raise StorageError(
