@@ -269,10 +269,10 @@ def test_a_model_of_a_hub_is_told_its_prefix():
 
 
 def test_a_corpus_that_is_not_there(tmp_path):
-    with pytest.raises(UsageError, match=r"nothere does not exist\. Texts are read from \.jsonl"):
+    with pytest.raises(UsageError, match=r"nothere does not exist\. Check the path"):
         read_texts(tmp_path / "nothere", "doc")
     (tmp_path / "there.xyz").write_text("x")
-    with pytest.raises(UsageError, match=r"there\.xyz: texts are read from .*Rename or convert it"):
+    with pytest.raises(UsageError, match=r"Cannot read texts from .*there\.xyz\. Convert it"):
         read_texts(tmp_path / "there.xyz", "doc")
 
 

@@ -84,7 +84,7 @@ def as_array(values: Any) -> Any:
 
 
 def offsets_of(lengths: Any) -> Ints:
-    """Where each row of a ragged array begins, and at the end how long all rows are.
+    """Return where each row of a ragged array begins and, last, the total length.
 
     >>> offsets_of([2, 0, 3]).tolist()
     [0, 2, 2, 5]
@@ -95,7 +95,7 @@ def offsets_of(lengths: Any) -> Ints:
 
 
 def gather(offsets: Ints, rows: Ints) -> tuple[Ints | slice, Ints]:
-    """Positions of the elements of some rows of a ragged array, and the new offsets.
+    """Return the positions of the elements of some rows, and the new offsets.
 
     Rows that follow each other are a slice, so that nothing is moved.
     """
@@ -147,7 +147,7 @@ def exact_sum(values: Floats) -> float:
 
 
 def exact_row_sums(table: Floats) -> list[float]:
-    """math.fsum of each row, faster for many values from −1 to 1.
+    """Return math.fsum of each row, faster for many values from −1 to 1.
 
     >>> exact_row_sums(np.array([[0.1, 0.2, 0.3], [7.5, 0.0, 0.0]]))
     [0.6, 7.5]
@@ -173,7 +173,7 @@ def _sums_of_rows(rows: Floats) -> list[float]:
 
 
 def exact_group_sums(values: Floats, groups: NDArray[np.int64], n_groups: int) -> Floats:
-    """math.fsum of the values of each group, all groups at once; `groups` are numbers in order.
+    """Return math.fsum of each group, all at once; `groups` are numbers in order.
 
     >>> exact_group_sums(np.array([0.1, 0.2, 0.3, 7.5]), np.array([0, 0, 0, 2]), 3).tolist()
     [0.6, 0.0, 7.5]

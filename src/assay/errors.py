@@ -1,4 +1,4 @@
-"""Every exception that Assay raises on purpose.
+"""All exceptions of Assay.
 
     AssayError
     ├── InputError            the data is wrong; exit code 3
@@ -46,7 +46,7 @@ __all__ = [
 
 
 class AssayError(Exception):
-    """Anything that Assay refuses to do; `exit_code` is what the command line returns."""
+    """Base of all errors of Assay; `exit_code` is what the command line returns."""
 
     exit_code = 1
 

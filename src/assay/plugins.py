@@ -1,4 +1,4 @@
-"""What rooms and other packages add to the line: one value each, loaded when it is used.
+"""Plugins: what rooms and other packages add to the line, loaded on use.
 
 A room is a folder of this package with a `plugin.py` that holds `PLUGIN`, a value of `Plugin`.
 Another package offers the same kind of value by an entry point, and can do all that a room can:
@@ -80,7 +80,7 @@ class CommandEntry:
 
 @dataclass(frozen=True)
 class Plugin:
-    """What a room, or another package, offers to the rest of the house.
+    """The offer of a room or another package: commands, hooks, measures, schemas.
 
     Args:
         name: Its name in messages.
@@ -235,7 +235,7 @@ def extensions(group: str) -> tuple[Extension, ...]:
 
 @cache
 def _extensions(group: str, path: tuple[str, ...]) -> tuple[Extension, ...]:
-    """`path` is where packages are looked for: another one may hold other packages."""
+    """Find extensions, cached by `path`, on which packages are looked for."""
     from importlib.metadata import entry_points  # slow to import, and mostly not needed
 
     offered = {

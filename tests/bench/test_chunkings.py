@@ -174,8 +174,8 @@ def test_a_spec_says_all_of_it() -> None:
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ("bm25@paragraphs:3", "not by 'paragraphs'"),
-        ("st:x@sentence:3", "not by 'sentence'"),
+        ("bm25@paragraphs:3", "Unknown chunk unit 'paragraphs'"),
+        ("st:x@sentence:3", "Unknown chunk unit 'sentence'"),
         ("bm25@tokens", "UNIT:SIZE"),
         ("bm25@tokens:0", "size"),
         ("bm25@tokens:-3", "UNIT:SIZE"),

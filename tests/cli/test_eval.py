@@ -216,10 +216,10 @@ def test_groups_with_numbers_in_their_names_are_in_their_order(assay, folder):
     ("text", "by", "words"),
     [
         ("q1\tx\n", "g.tsv", "q2"),
-        ("q1\tx\nq1\ty\nq2\ty\n", "g.tsv", "line 2: query 'q1' is already in group 'x'"),
+        ("q1\tx\nq1\ty\nq2\ty\n", "g.tsv", "line 2: query 'q1' is in group 'x' and in group 'y'"),
         ("q1\tx\nq2\n", "g.tsv", "line 2: found 1 columns"),
         ("query\tkind\nq1\tx\n", "g.tsv:size", "no column 'size'; it has: query, kind"),
-        ("# nothing\n", "g.tsv", "holds no lines"),
+        ("# nothing\n", "g.tsv", "is empty"),
         (f"q1\t{'x' * 200_000}\n", "g.tsv", "line 1: field larger"),
     ],
 )
@@ -269,9 +269,9 @@ def test_remarks_are_counted_in_one_line_and_whole_with_full(assay, folder):
     brief = assay("eval", "run.txt", "-r", "qrels.txt")
     assert brief.err == ""
     assert [line for line in brief.out.splitlines() if line.startswith("⚠")] == [
-        "⚠ every query gives all it ranks the same score · judged queries are missing (1, counted "
-        "as 0) · 1 query in the run not judged (left out) · 1 query without a relevant document · "
-        "tied scores affect 33% of queries · details: --full"
+        "⚠ every query gives all its documents the same score · judged queries are missing (1, "
+        "counted as 0) · 1 query in the run not judged (left out) · 1 query without a "
+        "relevant document · tied scores affect 33% of queries · details: --full"
     ]
     beside = assay("eval", "run.txt", "-r", "qrels.txt", "--format", "csv").err
     for remarks in (assay("eval", "run.txt", "-r", "qrels.txt", "--full").out, beside):

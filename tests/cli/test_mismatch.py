@@ -129,7 +129,7 @@ def test_a_query_that_misses_everything_is_no_mismatch(assay, tmp_path):
     (tmp_path / "qrels").write_text("".join(f"q 0 longer{i}x 1\n" for i in range(90, 110)))
     answer = assay("eval", tmp_path / "run", "-r", tmp_path / "qrels", "-m", "AP")
     assert answer.code == 0
-    assert "none of the 20 judged documents is in the run: nothing can score" in answer.out
+    assert "none of the 20 judged documents is in the run: all of it is unjudged" in answer.out
 
 
 def test_python_refuses_as_the_command_does(runs, tmp_path):

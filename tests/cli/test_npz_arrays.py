@@ -90,9 +90,9 @@ def test_codes_crossmodal_and_predict(assay, files):
     ("command", "words"),
     [
         ("rank queries.npz all.npz -o r.txt", "'passages', 'questions'"),
-        ("rank queries.npz all.npz:doc -o r.txt", "no array 'doc'; it holds 'passages'"),
+        ("rank queries.npz all.npz:doc -o r.txt", "no array 'doc'. Name one of 'passages'"),
         ("eval all.npz -r truth.npz", "holds 'passages', 'questions'"),
-        ("eval all.npz:nothing -r truth.npz", "no array 'nothing'; it holds 'passages'"),
+        ("eval all.npz:nothing -r truth.npz", "no array 'nothing'. Name one of 'passages'"),
         ("eval run.npz -r all.npz", "FILE.npz:NAME"),
         ("eval missing.npz:scores -r truth.npz", "missing.npz"),
     ],

@@ -33,7 +33,8 @@ def here(demo, monkeypatch):
     monkeypatch.chdir(demo)
 
 
-def test_as_the_library_says(assay):
+def test_as_the_library_says(assay, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     named = ("dense.run", "coarse.run", *QUICK, "--slices", "kinds.tsv:kind")
     answer = assay("compare", *named, "--full")
     assert answer.code == 0, answer.err

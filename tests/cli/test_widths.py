@@ -20,8 +20,8 @@ LINES = [
     "tasks values.csv",
 ]
 # A signature and a list of remarks are sentences, which the terminal breaks.
-# On a terminal, wide tables are broken into blocks of columns; a pipe keeps a line for each row.
-ON_A_TERMINAL = [
+# Wide tables are broken into blocks of columns on a terminal and in a pipe; files hold them whole.
+WIDE = [
     "eval coarse.run dense.run lexical.run -r qrels.txt -m official",
     "eval dense.run -r qrels.txt -m official",
     "eval dense.run lexical.run --labels pool.labels.jsonl --pool pool.tsv",
@@ -50,6 +50,8 @@ ON_A_TERMINAL = [
     "codes --embeddings docs.npy --queries queries.npy --qrels qrels.tsv --doc-ids docs.txt "
     "--query-ids queries.txt",
 ]
+# `measures` lists texts; `predict --results` ends with a sentence instead of numbers.
+ALL_TEXT = [*filter(re.compile("measures|runs show|predict --results").match, WIDE)]
 SENTENCE = re.compile(r"^(⚠|p: |preset:|[^ ]+ (is|scores) |Against |Lead |Closest )")
 
 
@@ -79,14 +81,17 @@ def test_no_line_of_a_table_is_wider_than_80(assay, demo, monkeypatch, line, in_
     assert max(map(len, lines)) <= 80
 
 
+@pytest.mark.parametrize("in_terminal", [False, True])
 @pytest.mark.parametrize("width", [80, 120])
-@pytest.mark.parametrize("line", ON_A_TERMINAL)
-def test_a_terminal_breaks_wide_tables(assay, demo, monkeypatch, line, width):
+@pytest.mark.parametrize("line", WIDE)
+def test_wide_tables_are_broken(assay, demo, monkeypatch, line, width, in_terminal):
+    if not in_terminal and line in ALL_TEXT:
+        pytest.skip("a list of texts, which only a terminal breaks")
     monkeypatch.chdir(demo)
     if line.startswith("runs"):
         assay("eval", "dense.run", "lexical.run", "-r", "qrels.txt", "--save", "--dataset", "demo")
     monkeypatch.setenv("COLUMNS", str(width))
-    monkeypatch.setattr(output, "on_terminal", lambda: True)
+    monkeypatch.setattr(output, "on_terminal", lambda: in_terminal)
     answer = assay(*line.split())
     assert answer.code == 0, answer.err
     # A signature, which --full prints, is broken by the terminal itself.
@@ -95,6 +100,22 @@ def test_a_terminal_breaks_wide_tables(assay, demo, monkeypatch, line, width):
     assert max(map(len, lines)) <= width
     if width == 120:
         assert max(map(len, lines)) > 40  # no column by itself
+
+
+def test_a_pipe_without_columns_has_80_and_a_file_all(assay, demo, monkeypatch):
+    monkeypatch.chdir(demo)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    line = WIDE[0].split()
+    lines = table_lines(assay(*line).out)
+    assert 40 < max(map(len, lines)) <= 80
+    assert sum(part.split()[0] == "dense" for part in lines) > 1  # each block names the system
+    assert assay(*line, "-o", "wide.txt").code == 0
+    whole = table_lines((demo / "wide.txt").read_text("utf-8"))
+    assert max(map(len, whole)) > 200
+    values = sorted(word for part in lines if part.startswith("dense") for word in part.split()[1:])
+    assert values == sorted(
+        word for part in whole if part.startswith("dense") for word in part.split()[1:]
+    )
 
 
 def test_what_is_left_out_stands_in_full_and_in_a_wide_pipe(assay, demo, monkeypatch):

@@ -110,7 +110,7 @@ def test_a_failure_leaves_the_finished_shards(corpus, tmp_path):
         ("a.jsonl", '"bare text"\n', FormatError, "expected objects"),
         ("a.jsonl", '{"id": "x"}\n', FormatError, "cannot tell which column holds the text"),
         ("a.jsonl", '{"id": "1", "text": "x"}\n{"id": "2"}\n', ValueRangeError, "line 2"),
-        ("a.jsonl", '{"id": "1", "text": "x"}\n' * 2, IdError, "second time"),
+        ("a.jsonl", '{"id": "1", "text": "x"}\n' * 2, IdError, "appears twice"),
         ("a.jsonl", '{"id": "1 2", "text": "x"}\n', IdError, "white space"),
         ("a.jsonl", "{\n", FormatError, "not JSON"),
         ("a.doc", "x", UsageError, r"a\.doc: unknown ending"),

@@ -69,7 +69,7 @@ def test_a_manifest_is_relative_to_itself(tmp_path):
         ('{"shards": [{"path": ".npy"}]}', "is not a shard"),
         ('{"shards": [{"path": "a.npy.gz"}]}', "is not a shard"),
         ('{"shards": []}', "no shards"),
-        ('{"shards": [NaN]}', "NaN is not JSON"),
+        ('{"shards": [NaN]}', "NaN is not valid JSON"),
     ],
 )
 def test_bad_manifests(content, words, tmp_path):

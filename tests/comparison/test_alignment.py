@@ -82,7 +82,7 @@ def test_unlike_measures_and_rules_are_named() -> None:
             scores_of(RNG.random(4), empty="skip", missing="zero"),
             scores_of(RNG.random(4), empty="zero", missing="skip"),
         )
-    with pytest.raises(UsageError, match="measures is a text or a list"):
+    with pytest.raises(UsageError, match="measures must be a text or a list"):
         compare(both, both, measures=3)
 
 
@@ -143,11 +143,11 @@ def test_lists_of_different_depth_compare_on_cut_offs_that_all_reach() -> None:
     both = aligned(whole, short)
     assert list(map(str, both.measures)) == ["nDCG@10", "R@10", "P@5"]
     assert np.array_equal(both.values[0], both.values[1]), "what stands above the cut is the same"
-    (remark,) = (remark for remark in both.remarks if "retrieved 10 documents" in remark)
+    (remark,) = (remark for remark in both.remarks if "retrieved only 10 documents" in remark)
     assert remark.startswith("left out: R@30, RR. Some systems")
     assert "|depth:all;10|" in both.signature
     assert aligned(short, whole, measures="P@5").values.shape == (2, 1, 12)
-    with pytest.raises(MismatchError, match=r"R@30\. Some systems retrieved 10 documents"):
+    with pytest.raises(MismatchError, match=r"R@30\. Some systems retrieved only 10 documents"):
         aligned(short, whole, measures=["nDCG@10", "R@30"])
     with pytest.raises(MismatchError, match=r"^nDCG@10, R@10, R@30, RR\. Some"):
         aligned(replace(short, measures=short.measures[:4], values=short.values[:4]), cut_at(7))

@@ -295,8 +295,8 @@ def test_what_does_not_belong_together_is_refused(other, message):
     [
         ({"names": ["a"]}, "2 systems and 1 names"),
         ({"names": ["a", "a"]}, "its own name"),
-        ({"names": "ab"}, "one name for each"),
-        ({"baseline": "C"}, "not among the systems: A, B"),
+        ({"names": "ab"}, "one name per system"),
+        ({"baseline": "C"}, "Name one of A, B"),
         ({"measures": "AP"}, "AP was not computed"),
         ({"measures": "GMAP"}, "GMAP cannot be compared"),
         ({"test": "anova"}, "test must be one of"),
@@ -308,13 +308,13 @@ def test_what_does_not_belong_together_is_refused(other, message):
         ({"level": math.nan}, "found nan"),
         ({"resamples": 1}, "100 or more"),
         ({"resamples": 99, "interval": "t"}, "100 or more"),
-        ({"names": [None, 1]}, "a text; found None"),
-        ({"names": ["a", 1]}, "a text; found 1"),
-        ({"measures": 5}, "measures is a text or a list"),
+        ({"names": [None, 1]}, "a text, found None"),
+        ({"names": ["a", 1]}, "a text, found 1"),
+        ({"measures": 5}, "measures must be a text or a list"),
         ({"by": ["g"]}, "one group column"),
         ({"margin": -1}, "margin must be"),
         ({"seed": -1}, "seed must be"),
-        ({"by": "user"}, "No system has a group column"),
+        ({"by": "user"}, "No system has the group column"),
         ({"correction": "tukey", "test": "t"}, "tukey"),
     ],
 )
@@ -327,7 +327,7 @@ def test_questions_that_make_no_sense_are_answered_in_words():
     found = compare(scores_of(BASE), scores_of(BETTER))
     with pytest.raises(UsageError, match="found 5"):
         found.table(5)
-    with pytest.raises(UsageError, match="two systems; found 'A' twice"):
+    with pytest.raises(UsageError, match="two systems, found 'A' twice"):
         found.pair("A", "A")
     with pytest.raises(ValueError, match="names must be a list"):
         compare(scores_of(BASE), scores_of(BETTER), names=5)
@@ -421,7 +421,7 @@ def test_differences_of_named_systems():
     turned = found.differences("RR", "C", "B")
     assert (turned.a, turned.b) == ("C", "B")
     assert turned.rows[0].difference == max(NOISE - BETTER)
-    with pytest.raises(UsageError, match="System 'X' not found"):
+    with pytest.raises(UsageError, match="Unknown system 'X'"):
         found.differences("RR", "X", "B")
 
 
@@ -638,10 +638,10 @@ def test_american_spellings_are_understood():
 @pytest.mark.parametrize("count", [0, 1])
 def test_fewer_than_two_systems_by_name_are_refused(count):
     runs = {"only": {"q": {"a": 1.0}}} if count else {}
-    with pytest.raises(UsageError, match=f"two or more systems; found {count}"):
+    with pytest.raises(UsageError, match=f"two or more systems, found {count}"):
         compare(runs, {"q": {"a": 1}}, "AP")
     scored = {name: evaluate(run, {"q": {"a": 1}}, "AP") for name, run in runs.items()}
-    with pytest.raises(UsageError, match=f"two or more systems; found {count}"):
+    with pytest.raises(UsageError, match=f"two or more systems, found {count}"):
         compare(scored)
 
 
@@ -662,5 +662,5 @@ def test_run_files_are_compared_by_their_names(tmp_path):
     assert compare(runs, qrels, names=["x", "y"]).names == ("x", "y")
     with pytest.raises(UsageError, match=r"Run files need judgments: compare\(\["):
         compare(*runs)
-    with pytest.raises(UsageError, match="give the judgments"):
+    with pytest.raises(UsageError, match="Pass the judgments"):
         compare(runs)

@@ -46,7 +46,7 @@ def test_a_baseline_is_needed_where_a_condition_names_one() -> None:
     assert len(list(failures(found, [parse_condition("RR < 0.7")]))) == 2
     with pytest.raises(UsageError, match="'RR < baseline' refers to a baseline: name it"):
         list(failures(found, [parse_condition("RR < baseline")]))
-    with pytest.raises(UsageError, match="A baseline is needed"):
+    with pytest.raises(UsageError, match="A baseline is required"):
         list(worse_than_baseline(found))
 
 
@@ -89,8 +89,8 @@ def test_the_gate_of_a_margin_names_its_bound() -> None:
     assert least <= d.mean() - student.ppf(0.9, 199) * error  # rare losses may be unseen
     p = student.sf((d.mean() + 0.015) / error, 199)
     assert why == (
-        f"new is not shown to be within 0.015 of old on RR: {d.mean():+.4f}, "
-        f"at least {least:+.4f} (90 %, one-sided), p = {p:.4f}"
+        f"new may lose 0.015 or more against old on RR: −{-d.mean():.4f}, "
+        f"at least −{-least:.4f} (90 %, one-sided), p = {p:.4f}"
     )
     assert not list(worse_than_baseline(compare(*scores, margin=0.2, **settings)))
 
@@ -206,7 +206,7 @@ def test_probably_worse_passes_and_is_said() -> None:
     assert found.pairs[0].p < 0.01
     assert list(worse_than_baseline(found)) == []
     assert describe_pass(found, "old.run") == (
-        "no sure loss against old.run on RR. Probably worse: new on RR (the difference rests on "
+        "no certain loss against old.run on RR. Probably worse: new on RR (the difference rests on "
         "few or one-sided queries). Use --margin to fail unless a loss is ruled out"
     )
     lost[:2] = base[:2] - 0.105

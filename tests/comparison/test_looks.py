@@ -39,7 +39,7 @@ def test_a_loss_fails_at_every_look_and_noise_passes():
     for number in (1, 17, 200, 5000):
         look = look_at(found, number)
         (why,) = look.reasons
-        assert why.startswith("new1 is worse than old on RR: -0.1")
+        assert why.startswith("new1 is worse than old on RR: −0.1")
         assert "95 % over all looks" in why
         same, bad = look.pairs
         assert bad.bound < 0 < same.bound
@@ -58,7 +58,7 @@ def test_with_a_margin_proof_is_wanted():
         assert [one.shown for one in look.pairs] == shown
         for one in look.pairs:
             assert one.shown == (one.p <= 0.05) == (one.bound > -margin) == (not one.reason)
-            assert one.shown or f"within {margin:g} of old on RR" in one.reason
+            assert one.shown or f"may lose {margin:g} or more against old on RR" in one.reason
     alone = look_at(against(SAME, margin=0.1), 3).pairs[0]
     assert alone.p == look_at(against(SAME, BAD, margin=0.1), 3).pairs[0].p
 
@@ -70,13 +70,13 @@ def test_what_cannot_be_shown_does_not_pass():
         scores_of(np.arange(10) / 10), scores_of(np.ones(10)), names=["new", "old"], baseline="old"
     )
     assert look_at(ten, 1).reasons == [
-        "new cannot be tested on RR: 10 queries can show nothing at look 1 and 5 % over all looks"
+        "new cannot be tested on RR: 10 queries are too few for look 1 (5 % in all)"
     ]
     assert look_at(against(OLD), 1).reasons == []
     nothing = look_at(against(np.full(400, np.nan), empty="skip"), 1)
     assert nothing.sentences == [f"Look 1: {nothing.reasons[0]}"]
     assert "nan" not in nothing.sentences[0]
-    with pytest.raises(UsageError, match=r"look must be a whole number up to 10\^15"):
+    with pytest.raises(UsageError, match=r"look must be at most 10\^15"):
         look_at(against(BAD), 10**400)
 
 
@@ -88,7 +88,7 @@ def test_the_scores_of_the_baseline_pass_at_every_look(n, margin):
     for number in (1, 200, 5000):
         look = look_at(found, number)
         assert look.reasons == []
-        assert look.sentences == [f"Look {number}: new has the scores of old on RR"]
+        assert look.sentences == [f"Look {number}: new and old have equal scores on RR"]
         assert look.to_dict()["pairs"][0]["failed"] is False
 
 
@@ -129,7 +129,7 @@ def test_nonsense_is_refused():
     for number in (0, -3, 2.5):
         with pytest.raises(UsageError, match="look"):
             look_at(against(BAD), number)
-    with pytest.raises(UsageError, match="num_ret has no largest value"):
+    with pytest.raises(UsageError, match="num_ret has no upper bound"):
         width_of(parse("num_ret"))
 
 

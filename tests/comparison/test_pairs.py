@@ -188,15 +188,15 @@ def test_what_was_not_compared_is_said_not_to_be() -> None:
     found = compare(*both, baseline="A", resamples=100)
     assert found.pair("A", "C", measure="AP") is found.pair("C", "A", measure="AP")
     for arguments, words in (
-        (("B", "C"), "'B' and 'C' were not compared: the baseline is 'A'"),
-        (("B", "B"), "A pair is of two systems; found 'B' twice"),
-        (("B", "X"), "System 'X' not found; there are: A, B, C"),
+        (("B", "C"), "'B' and 'C' were not compared. Name the baseline 'A'"),
+        (("B", "B"), "A pair needs two systems, found 'B' twice"),
+        (("B", "X"), "Unknown system 'X'. Name one of A, B, C"),
     ):
         with pytest.raises(UsageError, match=words):
             found.pair(*arguments, measure="RR")
     with pytest.raises(UsageError, match="Name one of the measures: RR, AP"):
         found.pair("A", "B")
-    with pytest.raises(UsageError, match="P@10 was not compared; these were: RR, AP"):
+    with pytest.raises(UsageError, match=r"P@10 was not compared\. Name one of RR, AP"):
         found.pairs_on("P@10")
     assert len(found.table("AP").rows) == 3
     assert len(found.table().rows) == 6

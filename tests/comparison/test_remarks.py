@@ -23,7 +23,7 @@ def test_a_system_that_never_varies() -> None:
     other = np.random.default_rng(0).random(20) * 0.1
     text = remarks_on(np.full(20, 0.12), other)
     assert "RR: A has the same value on all 20 queries" in text
-    assert "take more queries" in text
+    assert "use more queries" in text
     assert SAME not in remarks_on(np.full(200, 0.12), np.random.default_rng(0).random(200) * 0.1)
     assert SAME not in remarks_on(np.full(20, 0.9), other)  # a lead that nothing unseen can undo
     base = np.random.default_rng(1).random(12)

@@ -44,7 +44,7 @@ def test_a_lead_that_is_clear_only_under_some_rules() -> None:
     assert found.firsts() == {"as given": ("a", "b"), "best": ("a",)}
     lead = sensitivity({"a": mixed, "b": SECOND}, QRELS, "RR", rules=TIES)
     assert lead.verdict == (
-        "a is first on RR under all 2 rules. It is separable from the second only under best."
+        "a is first on RR under all 2 rules. Its lead is significant only under best."
     )
     assert [one["separable"] for one in lead.to_dict()["rules"]] == [False, True]
 

@@ -346,14 +346,14 @@ def test_several_pairs_in_slices_are_counted() -> None:
     rows.append(rows[1] + 0.02 * rng.normal(size=60) - 0.3 * (np.arange(60) >= 40))
     found = compare(*[sliced(row, labels) for row in rows], slices="kind", resamples=500)
     where, depends = found.slices.verdicts["RR"]
-    assert where == "By kind: 2 of 3 pairs separated in a, b and c"
+    assert where == "By kind: 2 of 3 pairs differ in a, b and c"
     assert depends.startswith("The difference ")
-    assert "(max-t over 9 contrasts); it is another also in " in depends
+    assert "(max-t over 9 contrasts); it also differs in " in depends
     flat = [rng.random(60) for _ in range(3)]
     none = compare(*[sliced(row, labels) for row in flat], slices="kind", resamples=500)
     smallest = min(one.p for one in none.slices.interactions)
     assert none.slices.verdicts["RR"] == [
-        "By kind: none of 3 pairs separated in a, b and c",
+        "By kind: none of 3 pairs differ in a, b and c",
         f"No difference is shown to depend on kind: p = {smallest:.4f} (max-t over 9 contrasts)",
     ]
     assert none.slices.interaction_p("A", "B", "RR") == min(

@@ -255,7 +255,7 @@ def test_evaluate_takes_measure_objects(package: str) -> None:
         (ours.alpha_nDCG @ 5, "needs subtopics"),
         (P(judged_only=True) @ 5, "unjudged='condensed'"),
         (ours.SetAP, "multiply SetP and SetR"),
-        (P, "P needs a cut-off"),
+        (P, "P needs a cutoff"),
         (ours.define(lambda qrels, run: [], "Mine"), "lists those that there are"),
     ],
 )

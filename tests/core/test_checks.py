@@ -38,7 +38,7 @@ def test_what_is_no_cutoff(k):
 
 
 def test_a_cutoff_beyond_the_largest():
-    refused(UsageError, "up to 10^15", checks.check_cutoff, TOP + 1)
+    refused(UsageError, "must be at most 10^15", checks.check_cutoff, TOP + 1)
 
 
 def test_a_choice_in_either_spelling():
@@ -105,7 +105,7 @@ def test_unsigned_labels():
         (["a", float("nan")], "y is missing in row 1 (found nan)"),
         (["a", 3, 2.5], "y mixes text with int, e.g. 3."),
         (["a", "b\0"], r"y holds NUL in row 1: 'b\x00'"),
-        ([1.0, 2.5], "y holds 2.5 in row 1: labels are text or whole numbers"),
+        ([1.0, 2.5], "y holds 2.5 in row 1. Use text or whole numbers"),
         (np.array([1.0, -np.inf]), "y holds -inf in row 1"),
         (np.array([1j]), "found dtype complex128"),
     ],
@@ -168,7 +168,7 @@ def test_scores_of_more_than_64_bits():
     if np.dtype(np.longdouble).itemsize > 8:
         refused(
             ValueRangeError,
-            "give float64, or less",
+            "Use float64 or a narrower one",
             checks.exact_scores,
             np.ones(1, np.longdouble),
             "s",

@@ -56,7 +56,7 @@ def choices() -> st.SearchStrategy[dict]:
 def test_any_combination_reads_back(changes, start):
     ties = changes.get("ties") or (preset(start) if start else Conventions()).ties
     if changes.get("unjudged") == "bounds" and ties not in ("order", "expected"):
-        with pytest.raises(ConventionError, match="ties order or expected"):
+        with pytest.raises(ConventionError, match="ties order and expected only"):
             Conventions(unjudged="bounds", ties=ties)
         return
     rules = Conventions(**changes) if start is None else preset(start).replace(**changes)
@@ -221,7 +221,7 @@ def test_a_depth_has_at_most_18_digits():
     assert Conventions.parse(f"depth:{'9' * 18}").depth == 10**18 - 1
     assert (Conventions.parse("depth:all").depth, Conventions.parse("depth:1").depth) == (0, 1)
     for odd in ("9" * 19, "-1", "1.0", ""):
-        with pytest.raises(ConventionError, match=f"is 'all' or a number, found '{odd}'"):
+        with pytest.raises(ConventionError, match=f"must be 'all' or a number, found '{odd}'"):
             Conventions.parse(f"depth:{odd}")
     for odd in (-1, True, 1.0):
         with pytest.raises(ConventionError, match="depth must be a whole number"):

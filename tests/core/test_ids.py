@@ -105,8 +105,8 @@ def test_arrays_are_read_only():
         (["a" * 100 + " "], "row 0 is 'a{58}…:"),
         (["a" * 57 + " "], "row 0 is 'a{57} ':"),
         (["a" * 58 + " "], "row 0 is 'a{58}…:"),
-        ([1, 2**63], "row 1 is 9223372036854775808, which does not fit"),
-        (np.array([1, 2**63], np.uint64), "row 1 is 9223372036854775808, which does not fit"),
+        ([1, 2**63], "row 1, 9223372036854775808, exceeds 64 bits"),
+        (np.array([1, 2**63], np.uint64), "row 1, 9223372036854775808, exceeds 64 bits"),
         ("abc", "must be a sequence"),
         ({"a"}, "must be a sequence"),
         (7, "must be a sequence"),
@@ -155,7 +155,7 @@ def test_concat_of_kinds_and_nothing():
     assert len(Ids.concat([])) == 0
     assert Ids.concat([Ids.count(2), Ids.of([]), Ids.count(1)]).to_list() == [0, 1, 0]
     assert Ids.concat([Ids.of([-1, 10]), Ids.of(["0"])]).to_list() == ["-1", "10", "0"]
-    with pytest.raises(IdError, match="only numbered"):
+    with pytest.raises(IdError, match="Numbered rows"):
         Ids.concat([Ids.count(1), Ids.of(["0"])])
 
 
@@ -243,9 +243,9 @@ def test_match_of_two_kinds_goes_by_text():
 
 
 def test_match_refuses_duplicates_and_numbered_rows():
-    with pytest.raises(IdError, match="'a' is there twice, in rows 0 and 2"):
+    with pytest.raises(IdError, match="'a' appears twice, in rows 0 and 2"):
         Ids.of(["a"]).match(Ids.of(["a", "b", "a"]))
-    with pytest.raises(IdError, match=r"only numbered.*ids such as '1'"):
+    with pytest.raises(IdError, match=r"Numbered rows.*ids such as '1'"):
         Ids.of(["1"]).match(Ids.count(3))
     assert Ids.of([]).match(Ids.count(3)).tolist() == []
 

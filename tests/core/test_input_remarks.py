@@ -96,7 +96,7 @@ def other_documents(n_queries, n_judged, n_ranked):
 
 @pytest.mark.parametrize("sizes", [(9, 10, 10), (10, 9, 10), (10, 10, 9)])
 def test_few_documents_may_all_be_missed(sizes):
-    words = f"none of the {sizes[1]} judged documents is in the run: nothing can score"
+    words = f"none of the {sizes[1]} judged documents is in the run: all of it is unjudged"
     assert other_documents(*sizes) == (words,)
 
 

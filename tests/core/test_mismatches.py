@@ -83,7 +83,9 @@ def test_what_fits_is_not_refused(wanted, there):
 
 
 def test_nothing_in_common():
-    with pytest.raises(MismatchError, match=r"None of the 2 judged is in the run: not 'a', 'b'"):
+    with pytest.raises(
+        MismatchError, match=r"None of the 2 judged is in the run \(missing: 'a', 'b'"
+    ):
         check("ab", "xyz")
     assert check("ab", "xyz", none=False) == ()
 
@@ -122,15 +124,16 @@ def test_the_whole_sentence():
     with pytest.raises(MismatchError) as found:
         check("1234", ["01", "02", "03", "04"])
     assert str(found.value) == (
-        "4 of 4 judged that are not in the run are there under an id that differs in zero padding "
+        "4 of 4 judged missing from the run appear there under an id that differs in zero padding "
         "('1' and '01', '2' and '02', '3' and '03'). Write the ids alike, or continue with "
         "--allow-mismatch (allow_mismatch=True)."
     )
     with pytest.raises(MismatchError) as found:
         check("abcd", ["é", "è", "ô"])
     assert str(found.value) == (
-        "None of the 4 judged is in the run: not 'a', 'b', 'c', … (4 in all); it has 'é', 'è', 'ô'."
-        " If the two belong together, continue with --allow-mismatch (allow_mismatch=True)."
+        "None of the 4 judged is in the run (missing: 'a', 'b', 'c', … (4 in all); present: 'é', "
+        "'è', 'ô'). Check both files; if they belong together, continue with "
+        "--allow-mismatch (allow_mismatch=True)."
     )
 
 
@@ -170,9 +173,9 @@ def test_few_pairs_with_another_prefix_are_other_ids(size, fits):
 
 def test_a_part_of_many_ids_tells_the_share():
     wanted, there = ([f"{i:0{n}d}" for i in range(2000, 3100)] for n in (4, 6))
-    with pytest.raises(MismatchError, match="About 100% of the judged that are not in the run"):
+    with pytest.raises(MismatchError, match="About 100% of the judged missing from the run"):
         check(wanted, there)
-    with pytest.raises(MismatchError, match="About 50% of the judged that are not in the run"):
+    with pytest.raises(MismatchError, match="About 50% of the judged missing from the run"):
         check(wanted, there[::2])
 
 

@@ -85,7 +85,7 @@ def test_parts_of_a_result_are_skipped_and_misspelt_conventions_are_not():
     assert Conventions.parse("version:0|metric:dot|ties:best").ties == "best"
     with pytest.raises(ValueError, match="metric"):
         Conventions.parse("ties:best|metric:dot")
-    with pytest.raises(ValueError, match="twice"):
+    with pytest.raises(ValueError, match="repeats"):
         Conventions.parse("ties:best|version:0|ties:best")
 
 

@@ -36,7 +36,7 @@ def test_a_spec_is_kind_argument_and_options(spec, parts):
 
 @pytest.mark.parametrize("spec", ["dot?a=1&a=2", "dot?&&"])
 def test_an_option_is_given_once(spec):
-    with pytest.raises(UsageError, match="each once"):
+    with pytest.raises(UsageError, match="each name once"):
         SHAPES.parse(spec)
 
 

@@ -319,7 +319,7 @@ def test_dropped_labels(world, assay):
         (FILES[:4], 2, "Missing option '--labels'"),
         ((*FILES, "--k-values", "0"), 2, "whole number ≥ 1"),
         ((*FILES, "--k-values", "-3"), 2, "whole number ≥ 1"),
-        ((*FILES, "--k-values", "ten"), 2, "not a valid integer"),
+        ((*FILES, "--k-values", "ten"), 2, "is not a whole number"),
         ((*FILES, "--directions", "text2senser"), 2, "Did you mean text2sensor"),
         ((*FILES, "--use-prototypes"), 2, "--metadata and --dataset-name"),
         ((*FILES, *PROTOTYPES), 2, "--encoder and --checkpoint exclude each other"),

@@ -343,8 +343,8 @@ def test_an_address_where_a_file_is_read(here, assay):
     url = f"https://me:{PASSWORD}@h/run.txt?{SIGNED}"
     answer = assay("eval", url, "-r", "qrels.txt")
     assert answer.code == 5
-    assert "https://me:***@h/run.txt?*** is an address" in answer.err
-    with pytest.raises(StorageError, match=r"is an address.* Fetch it first") as caught:
+    assert "https://me:***@h/run.txt?*** is a web address" in answer.err
+    with pytest.raises(StorageError, match=r"is a web address.* Download it first") as caught:
         read_run(url)
     assert not has_secret(f"{caught.value}{answer.err}{answer.out}")
 
@@ -372,7 +372,7 @@ def test_an_address_is_no_place_to_write_to(tmp_path, monkeypatch, assay, comman
     monkeypatch.chdir(tmp_path)
     answer = assay(*command.split(), f"{scheme}me:{PASSWORD}@host/out.json")
     assert answer.code == 5, answer.err
-    shown = f"{scheme.rstrip('/')}//me:***@host/out.json is an address, and results are written"
+    shown = f"{scheme.rstrip('/')}//me:***@host/out.json is a web address, and results are written"
     assert shown in answer.err
     assert not has_secret(f"{answer.err}{answer.out}")
     assert not [*tmp_path.iterdir()]

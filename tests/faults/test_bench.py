@@ -71,7 +71,7 @@ def test_duplicate_mixed_and_invalid_ids_are_refused(tmp_path: Path) -> None:
     qrels.write_text("q1 0 a 1\n")
     corpus = tmp_path / "c.jsonl"
     for text, words in {
-        '{"id": "a", "text": "x"}\n{"id": "a", "text": "y"}\n': "second time",
+        '{"id": "a", "text": "x"}\n{"id": "a", "text": "y"}\n': "appears twice",
         '{"id": "1", "text": "x"}\n{"id": 1, "text": "y"}\n': "mix text and integers",
         '{"id": "a\\tb", "text": "x"}\n': "line 1",
         '{"id": "", "text": "x"}\n': "line 1",

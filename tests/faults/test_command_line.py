@@ -459,7 +459,7 @@ def test_pipes_are_refused_in_words(folder, path):
         timeout=PATIENCE,
     )
     assert done.returncode == 5
-    assert b"A command reads standard input where '-' stands alone for a file" in done.stderr
+    assert b"Pass '-' for standard input" in done.stderr
 
 
 def test_a_pipe_is_read_as_standard_input(folder):

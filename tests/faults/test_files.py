@@ -194,8 +194,8 @@ def test_one_name_twice(tmp_path):
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ('{"q": {"a": NaN}}', "NaN is not JSON"),
-        ('{"q": {"a": -Infinity}}', "-Infinity is not JSON"),
+        ('{"q": {"a": NaN}}', "NaN is not valid JSON"),
+        ('{"q": {"a": -Infinity}}', "-Infinity is not valid JSON"),
         ('{"q": {"a": 1, "a": 2}}', "the key 'a' appears twice"),
         ("[" * 10_000 + "]" * 10_000, "nested too deeply"),
         ('{"a":' * 10_000 + "1" + "}" * 10_000, "nested too deeply"),
@@ -240,7 +240,7 @@ def test_what_is_not_a_file(tmp_path, ending):
         ("pipe", "is a pipe or device"),
         ("absent", "does not exist"),
         ("loop", "Cannot read"),
-        ("nul\0", "cannot be opened"),
+        ("nul\0", "Cannot open"),
     ):
         for read in (read_run, read_qrels):
             with pytest.raises(StorageError, match=found):
@@ -335,7 +335,7 @@ def test_disk_full_while_writing(small_disk):
     for name, write in writers():
         path = small_disk / name
         path.write_text("old")
-        with pytest.raises(StorageError, match=r"could not be written.*unchanged"):
+        with pytest.raises(StorageError, match=r"Cannot write.*unchanged"):
             write(path)
         assert path.read_text() == "old"
         assert os.listdir(small_disk) == [name]

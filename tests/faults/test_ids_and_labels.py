@@ -110,7 +110,7 @@ def test_one_on_one_side_and_text_one_on_the_other_are_one_id(engine):
 
 
 def test_numbered_rows_are_no_ids(engine):
-    with pytest.raises(IdError, match="only numbered"):
+    with pytest.raises(IdError, match="Numbered rows"):
         assay.evaluate(assay.Ranking.from_scores([[1.0, 2.0]]), {"0": {"0": 1}}, "RR")
 
 

@@ -22,7 +22,7 @@ def test_groups_of_other_queries_are_refused(tmp_path):
     path = tmp_path / "slices.tsv"
     path.write_text("query\tkind\n" + "".join(f"zz-{n}\tk{n % 2}\n" for n in range(21, 27)))
     with pytest.raises(
-        MismatchError, match=r"None of the 10 queries is in .*it has 'zz-21', 'zz-22'"
+        MismatchError, match=r"None of the 10 queries is in .*there: 'zz-21', 'zz-22'"
     ):
         read_groups(str(path), QUERIES)
 
@@ -36,7 +36,7 @@ def test_slices_of_other_queries_are_refused_by_compare(assay, tmp_path, monkeyp
     (tmp_path / "slices.csv").write_text("query,kind\n7f,long\n8c,short\n")
     answer = assay("compare", "a.run", "b.run", "--qrels", "qrels", "--slices", "slices.csv")
     assert answer.code != 0
-    assert "None of the 8 queries is in slices.csv: not 'q1', 'q2', 'q3'" in answer.err
+    assert "None of the 8 queries is in slices.csv (missing: 'q1', 'q2', 'q3'" in answer.err
 
 
 def test_answers_of_queries_that_are_written_differently_are_refused(tmp_path):

@@ -106,7 +106,7 @@ def test_a_mistyped_keyword_is_named_with_the_nearest(
 
 
 def test_keywords_of_runs_are_refused_with_scores() -> None:
-    with pytest.raises(UsageError, match="ties goes with runs by name"):
+    with pytest.raises(UsageError, match="ties applies to runs by name"):
         assay.compare(SCORES, SCORES, ties="best")
     with pytest.raises(UsageError, match=r"no keyword 'mesures'\. Did you mean measures\?"):
         assay.compare(SCORES, SCORES, mesures="RR")

@@ -57,7 +57,7 @@ CASES = {
     "npy 10^30": ("s.npy", npy_file("(0, 10000000000000000000000000000000)"), read_run, "shape"),
     "npy 2^62": ("s.npy", npy_file("(0, 4611686018427387904)"), read_run, "shape"),
     "npy 65 dimensions": ("s.npy", npy_file("(" + "0," * 65 + ")"), read_run, "shape"),
-    "npy no characters": ("s.npy", npy_file("(1000000000,)", "<U0"), read_run, "not numbers or"),
+    "npy no characters": ("s.npy", npy_file("(1000000000,)", "<U0"), read_run, "Save numbers or"),
     "npy no character": ("s.npy", npy_file("(1,)", "<U1", b"\xff" * 4), read_run, "a character"),
     "parquet not UTF-8": ("r.parquet", parquet().replace(b"q1", b"\xff1"), read_run, "UTF8"),
     "yaml date": ("e.yaml", yaml("evaluation: {tau: 2020-13-45}"), read_experiment, "line 3"),
@@ -79,7 +79,7 @@ CASES = {
     "tensor float": ("a.safetensors", tensor(shape=[1.5]), load_safetensors, "describe a tensor"),
     "tensor text": ("a.safetensors", tensor(shape="1"), load_safetensors, "describe a tensor"),
     "group column": ("g.csv", b"q1,a\n", groups, "no column"),
-    "long first line": ("r.csv", b"x" * (2 << 20), read_run, "line 1: it is longer"),
+    "long first line": ("r.csv", b"x" * (2 << 20), read_run, "line 1: the line is longer"),
     "json digits": ("r.json", f'{{"q": {{"d": {LONG}}}}}'.encode(), read_run, "r.json"),
 }  # fmt: skip
 

@@ -67,7 +67,7 @@ def test_a_worse_ranking_fails_with_its_verdict(pytester, run_pytest):
     done.assert_outcomes(failed=1)
     done.stdout.fnmatch_lines(
         [
-            "*new is not shown to be within 0.05 of baseline on nDCG@10: -0.*at least -0.*p = *",
+            "*new may lose 0.05 or more against baseline on nDCG@10: −0.*at least −0.*p = *",
             "*nDCG@10: 0.* against 0.*, n = 60 queries: 0 better, * worse, * equal*",
             "*most lost: q* -0.5000*",
             "*verdict: baseline is better than new on nDCG@10. Lead +0.* (95 % CI +0.*p < 0.0001)*",

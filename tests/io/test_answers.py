@@ -118,11 +118,11 @@ def test_files_of_answers(tmp_path: Path, name: str, text: str) -> None:
     ("text", "message"),
     [
         ('{"_id": "q1", "answers": [7]}', "line 1: the answer 7"),
-        ('{"_id": "q1", "answers": [" "]}', "every text would hold it"),
+        ('{"_id": "q1", "answers": [" "]}', "every text would match"),
         ('{"_id": "q1", "answers": 7}', "expected answers as texts"),
         ('{"_id": "q1"}', "cannot tell which column holds the answers"),
         ('["q1", ["a"]]', "expected an object with answers"),
-        ('{"_id": "q7", "answers": ["a"]}', "no query of the collection has an answer"),
+        ('{"_id": "q7", "answers": ["a"]}', "has answers for no query of the collection"),
     ],
 )
 def test_answers_that_are_none(tmp_path: Path, text: str, message: str) -> None:

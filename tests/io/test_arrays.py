@@ -89,7 +89,7 @@ def test_judgments_by_label_target_and_pair(tmp_path):
         ({"docs": [[0]], "doc_ids": ["a", "b"], "n_docs": 1}, ValueRangeError, "n_docs is 1"),
         ({"docs": [[0]], "by_line": [True, False]}, ShapeError, "by_line must be True or False"),
         ({"docs": [[0]], "query_ids": ["a", "b"]}, InputError, "same length"),
-        ({"docs": np.zeros(1, [("a", int)])}, FormatError, "not numbers or text"),
+        ({"docs": np.zeros(1, [("a", int)])}, FormatError, "Save numbers or text"),
     ],
 )
 def test_faulty_runs(tmp_path, arrays, error, found):
@@ -100,7 +100,7 @@ def test_faulty_runs(tmp_path, arrays, error, found):
 @pytest.mark.parametrize(
     ("arrays", "error", "found"),
     [
-        ({"targets": [0], "grades": [1]}, FormatError, "Judgments are query_labels and doc_labels"),
+        ({"targets": [0], "grades": [1]}, FormatError, "Save query_labels and doc_labels"),
         ({"queries": [0], "docs": [3], "grades": [1], "doc_ids": ["a"]}, ValueRangeError, "range"),
         ({"queries": [-1], "docs": [0], "grades": [1]}, ValueRangeError, "number -1 in row 0"),
         ({"queries": [2**62], "docs": [0], "grades": [1]}, ValueRangeError, "out of range"),
@@ -121,7 +121,7 @@ def test_bare_arrays_that_could_mean_two_things(tmp_path):
     np.save(tmp_path / "s.npy", np.array([[3, 1, 2]]))
     with pytest.raises(ValueRangeError, match="could be scores or document numbers"):
         read_run(tmp_path / "s.npy")
-    with pytest.raises(FormatError, match="cannot say what is relevant"):
+    with pytest.raises(FormatError, match="does not say what is relevant"):
         read_qrels(tmp_path / "s.npy")
 
 
@@ -154,5 +154,5 @@ def test_other_arrays_may_stand_beside_and_one_may_be_named(tmp_path):
     truth = saved(tmp_path, gold=[1, 0], query_labels=["x", "y"], doc_labels=["x", "y"])
     assert isinstance(read_qrels(truth), Labels)
     assert read_qrels(f"{truth}:gold").docs.tolist() == [1, 0]
-    with pytest.raises(FormatError, match="one of the three"):
+    with pytest.raises(FormatError, match="or name the targets"):
         read_qrels(saved(tmp_path, targets=[0], query_labels=["x"], doc_labels=["x"]))

@@ -14,7 +14,7 @@ def test_npy_is_the_array(tmp_path):
     values, ids = load_keyed(tmp_path / "a.npy")
     assert values.tolist() == [[0, 1, 2], [3, 4, 5]]
     assert ids is None
-    with pytest.raises(UsageError, match="the key 'x' is for"):
+    with pytest.raises(UsageError, match="Omit the key 'x'"):
         load_keyed(tmp_path / "a.npy", "x")
 
 
@@ -27,9 +27,9 @@ def test_npz_by_key_by_usual_name_and_alone(tmp_path):
     assert load_keyed(both, usual=("c", "a"))[0].tolist() == [0, 0]
     np.savez(tmp_path / "one.npz", anything=np.zeros(3))
     assert len(load_keyed(tmp_path / "one.npz")[0]) == 3
-    with pytest.raises(UsageError, match=r"holds 'a', 'b'\. Name the one that is meant: FILE"):
+    with pytest.raises(UsageError, match=r"holds 'a', 'b'\. Name one with FILE"):
         load_keyed(both)
-    with pytest.raises(UsageError, match="no array 'c'; it holds 'a', 'b', 'sample_ids'"):
+    with pytest.raises(UsageError, match=r"no array 'c'\. Name one of 'a', 'b', 'sample_ids'"):
         load_keyed(both, "c")
     assert load_keyed(f"{both}:b")[0].tolist() == load_keyed(f"{both}:b", "b")[0].tolist() == [1, 1]
     with pytest.raises(UsageError, match="name two arrays"):

@@ -175,12 +175,16 @@ def test_runs_may_name_questions_too(tmp_path, queries):
         (f"question,relevant_doc\n{ONE.upper()},d1\n", MismatchError, "differ in upper and lower"),
         ("question,relevant_doc\nHow are ties broken,d1\n", MismatchError, "How are ties broken?"),
         ("question,relevant_doc\nHow are they broke?,d1\n", MismatchError, "Did you mean 'How are"),
-        ("question,relevant_doc,relevence\nq1,d1,0\n", FormatError, "'relevence' may be one"),
-        ("question,relevant_doc,first grade\nq1,d1,0\n", FormatError, "'first grade' may be one"),
-        ('question,relevant_doc\nq1,"a, b"\n', IdError, "Separate judged documents by ';'"),
-        ("question,relevant_doc\nq1,my cats.txt\n", IdError, "the name of a file as %20"),
-        ("question,doc,rank\nq1,d1,1\n", FormatError, "'rank' is that of a run"),
-        ("question,doc,similarity\nq1,d1,1\n", FormatError, "'similarity' is that of a run"),
+        ("question,relevant_doc,relevence\nq1,d1,0\n", FormatError, "'relevence' may hold grades"),
+        (
+            "question,relevant_doc,first grade\nq1,d1,0\n",
+            FormatError,
+            "'first grade' may hold grades",
+        ),
+        ('question,relevant_doc\nq1,"a, b"\n', IdError, "Separate documents by ';'"),
+        ("question,relevant_doc\nq1,my cats.txt\n", IdError, "spaces of file names as %20"),
+        ("question,doc,rank\nq1,d1,1\n", FormatError, "'rank' belongs to a run"),
+        ("question,doc,similarity\nq1,d1,1\n", FormatError, "'similarity' belongs to a run"),
         ("question,relevant_doc,grade\nq1,d1,yes\n", FormatError, "the grade 'yes' is not"),
         ("question,relevant_doc,grade\nq1,d1;d2,2;1\n", FormatError, "the grade '2;1' is not"),
         (
@@ -201,7 +205,7 @@ def test_nothing_is_guessed(tmp_path, queries, text, error, message):
 
 def test_texts_without_their_ids_say_what_to_give(tmp_path):
     path = write(tmp_path, "j.csv", f"question,relevant_doc\n{ONE},d1\n")
-    with pytest.raises(IdError, match=r"line 2.*text, not an id.*--queries"):
+    with pytest.raises(IdError, match=r"line 2.*looks like text.*--queries"):
         read_qrels(path)
 
 

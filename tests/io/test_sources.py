@@ -130,8 +130,8 @@ def test_what_is_not_a_run_is_refused(source, found):
         ([("q", "a")], "expected 3 elements"),
         (
             [("q", "Q0", "a", 1, 2.5, "tag")],
-            r"expected 3 elements \(query, doc, score\), found 6: \('q', 'Q0', .*as a line of TREC "
-            r"\(query, Q0, doc, rank, score, tag\).*row\[2\], row\[4\]\)",
+            r"expected 3 elements \(query, doc, score\), found 6: \('q', 'Q0', .*A line of TREC "
+            r"has that many \(query, Q0, doc, rank, score, tag\).*row\[2\], row\[4\]\)",
         ),
         (
             [{"q": "q", "doc": "a", "score": 1}, {"q": "q", "doc": "b"}],

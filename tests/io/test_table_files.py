@@ -70,7 +70,7 @@ def test_trec_columns_need_no_header(tmp_path):
     ("name", "text", "error", "found"),
     [
         ("r.csv", "q1,d1,0.5\n", FormatError, "first line: cannot tell which column"),
-        ("r.csv", "query,doc,score\n", FormatError, "a header and no lines"),
+        ("r.csv", "query,doc,score\n", FormatError, "a header but no rows"),
         ("r.csv", "\n\n", FormatError, "only blank"),
         ("r.csv", "query,doc,score\nq,d\n", FormatError, "line 2: expected 3 columns, found 2"),
         ("r.csv", "query,doc,score\n\nq,d,1,2\n", FormatError, "line 3: expected 3 columns"),

@@ -51,7 +51,7 @@ def test_other_endings_by_choice(folder: Path, ending: str) -> None:
 
 @pytest.mark.parametrize("ending", ["", ".", "*.py", "a/b", "p y"])
 def test_what_is_no_ending(folder: Path, ending: str) -> None:
-    with pytest.raises(UsageError, match=r"written as \.py"):
+    with pytest.raises(UsageError, match=r"Write it like \.py"):
         TextFolder(folder, [ending])
 
 

@@ -125,10 +125,10 @@ def test_an_npz_keeps_what_is_known_of_the_collection(tmp_path):
 @pytest.mark.parametrize(
     ("name", "options", "found"),
     [
-        ("run.npy", {}, "Known endings: .run, .txt"),
+        ("run.npy", {}, "Use one of .run, .txt"),
         ("run", {"format": "npy"}, "Cannot write 'npy'"),
         ("run", {"format": "excel"}, "Known formats: trec, csv"),
-        ("run.parquet.gz", {}, "compressed inside"),
+        ("run.parquet.gz", {}, "compressed already"),
         ("run", {"tag": "two words"}, "one word"),
         ("run", {"tag": " "}, "one word"),
     ],
@@ -229,9 +229,9 @@ def test_where_no_file_can_be_written(tmp_path):
         (tmp_path / "pipe", "pipe or device"),
         ("/dev/null", "pipe or device"),
         (tmp_path / "pipe" / "absent" / "out", "Cannot write .*pipe is not a folder"),
-        (tmp_path / ("x" * 300), "Cannot write|could not be written"),
+        (tmp_path / ("x" * 300), "Cannot write"),
         (str(tmp_path / "nul\0"), "Cannot write"),
-        ("", "Cannot write|could not be written|is a directory"),
+        ("", "Cannot write|is a directory"),
     ):
         with pytest.raises(StorageError, match=found), atomic_write(bad) as file:
             file.write(b"x")
@@ -265,10 +265,10 @@ def test_an_unknown_ending_is_refused_unless_the_format_is_named(tmp_path):
     scores = assay.evaluate({"q": {"a": 1.0}}, {"q": {"a": 1}}, "RR")
     for write, value in ((write_run, ranking), (write_qrels, qrels), (write_scores, scores)):
         for name in ("x.xyz", "x.xyz.gz"):
-            with pytest.raises(UsageError, match=r"x\.xyz.*Known endings: .*\.csv"):
+            with pytest.raises(UsageError, match=r"x\.xyz.*Use one of .*\.csv"):
                 write(value, tmp_path / name)
         write(value, tmp_path / "x.xyz", format="csv")
-    with pytest.raises(UsageError, match=r"Known endings: \.csv"):
+    with pytest.raises(UsageError, match=r"Use one of \.csv"):
         write_scores(scores, tmp_path / "x.txt")
 
 

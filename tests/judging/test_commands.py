@@ -53,7 +53,7 @@ def test_measures_that_are_not_linear_have_bounds(assay: Assay, inside: Path) ->
     assert ends["worst"] < 0 < ends["best"]
     assert (ends["measure"], ends["exact"], len(data["estimates"])) == ("nDCG@10", True, 1)
     shown = assay("compare", *runs, *POOL, "-m", "AP").out
-    assert "AP of dense − lexical: difference -" in shown
+    assert "AP of dense − lexical: difference −" in shown
     assert ", an outer bound over all grades of the" in shown
     assert "only: its denominator depends on missing labels" in shown
     alone = result_of(assay("eval", "dense.run", *POOL, "-m", "nDCG@10", "--rel", "2", "--json"))
@@ -90,8 +90,8 @@ def test_eval_with_a_pool(assay: Assay, inside: Path) -> None:
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        (("eval", "dense.run", "--pool", "pool.tsv"), "go together"),
-        (("eval", "dense.run", *POOL, "-r", "qrels.txt"), "without -r"),
+        (("eval", "dense.run", "--pool", "pool.tsv"), "--pool requires --labels"),
+        (("eval", "dense.run", *POOL, "-r", "qrels.txt"), "excludes -r"),
         (
             ("pool", "dense.run", "lexical.run", "-m", "nDCG@10", "-o", "x.tsv"),
             "Use P@k, DCG@k and RBP",

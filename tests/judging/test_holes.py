@@ -355,9 +355,9 @@ def test_more_wrong_types_are_named() -> None:
     with pytest.raises(UsageError, match="allow_mismatch must be True or False"):
         evaluate(good, qrels, "P@1", allow_mismatch=np.zeros(3))  # type: ignore[arg-type]
     result = compare({"good": good, "other": other}, qrels, "P@1")
-    with pytest.raises(UsageError, match="System array"):
+    with pytest.raises(UsageError, match="Unknown system array"):
         result.pair(np.zeros(2), "other")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="System"):
+    with pytest.raises(UsageError, match="Unknown system"):
         result.differences("P@1", np.zeros(2), "other")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="Unknown backend"):
         result.to_frame([1])  # type: ignore[arg-type]

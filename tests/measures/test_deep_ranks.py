@@ -234,7 +234,7 @@ def test_the_largest_of_several_tie_groups_is_named():
 def test_err_of_a_large_group_is_known_down_to_the_cutoff_that_its_refusal_names():
     hits = one_query(0, 10**6, (1.0,) * 300)
     assert 0 < score(hits, "ERR@4096", conventions=RULES).values[0, 0] < 1
-    with pytest.raises(MeasureError, match="Use a cut-off of 4096 or less"):
+    with pytest.raises(MeasureError, match="Use a cutoff of 4096 or less"):
         score(hits, "ERR@4097", conventions=RULES)
 
 

@@ -163,5 +163,5 @@ def test_a_class_of_your_own_is_plugged_in(tmp_path, monkeypatch):
     tower = from_factory(str(path), "my_project:Tower")
     assert tower.device == "cpu"
     assert tower.encode(["abc"]).tolist() == [[6.0]]
-    with pytest.raises(UsageError, match="names no function"):
+    with pytest.raises(UsageError, match="does not name a function"):
         from_factory(str(path), "my_project")

@@ -167,7 +167,7 @@ def test_conditions_of_the_gate(assay, files):
     assert assay(*RUN, "-b", "old", "--fail-if", "RR < baseline - 0.9").code == 0
     for wrong, words in (
         ((*one, "--fail-if", "RR@3 < 0.1"), "RR@3 was not computed"),
-        ((*one, "--fail-if-worse"), "needs a baseline"),
+        ((*one, "--fail-if-worse"), "requires --baseline"),
         ((*one, "-b", "old", "--fail-if-worse"), "needs other models"),
         ((*one, "--users", "gaps.csv"), "--users: 1 of 300 rows lack a user"),
         ((*RUN, "-b", "odl", "--fail-if-worse"), "not a model. Did you mean old"),

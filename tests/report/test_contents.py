@@ -61,7 +61,7 @@ def test_what_is_no_run_is_refused(runs):
 
 def test_two_runs_of_one_name_are_refused():
     dense = demo_runs()[0]
-    with pytest.raises(UsageError, match="its own name: 'dense' stands for two"):
+    with pytest.raises(UsageError, match="its own name: 'dense' names two systems"):
         make_report([dense, dense])
 
 

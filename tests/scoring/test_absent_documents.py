@@ -185,7 +185,7 @@ def test_a_run_that_names_a_part_of_the_collection() -> None:
 def test_a_size_that_leaves_open_which_documents_are_there() -> None:
     hits = _of_run({f"d{i}": float(i) for i in range(9)}, {"d0": 1, "x": 1, "y": 1})
     for limit in (chance, ceiling):
-        with pytest.raises(errors.MismatchError, match="which is not known"):
+        with pytest.raises(errors.MismatchError, match="so some judged documents are not in it"):
             limit(hits, "RR", n_docs=10)
         with pytest.raises(errors.MismatchError, match=r"names 9 documents, more than .* 8"):
             limit(hits, "RR", n_docs=8)

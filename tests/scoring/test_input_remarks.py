@@ -55,7 +55,7 @@ def test_run_as_judgments():
 
 
 def test_swapped_run_and_judgments_are_refused():
-    with pytest.raises(MismatchError, match=r"The run and the judgments \(qrels\) seem to be swap"):
+    with pytest.raises(MismatchError, match=r"Run and judgments \(qrels\) seem to be swap"):
         evaluate(QRELS, RUN)
     allowed = evaluate(QRELS, RUN, allow_mismatch=True).remarks
     assert any("may be swapped" in remark for remark in allowed)
@@ -72,7 +72,7 @@ def test_a_few_values_are_enough_to_see_a_swap():
             evaluate(*given)
     with pytest.raises(UsageError, match="Run and qrels may be swapped"):
         evaluate(as_judgments(qrels), as_ranking(run, Conventions()))
-    with pytest.raises(UsageError, match=r"which is a run\. Run and qrels may be swapped"):
+    with pytest.raises(UsageError, match=r"which holds a run\. Run and qrels may be swapped"):
         evaluate(run, as_ranking(run, Conventions()))
 
 
@@ -110,7 +110,7 @@ def test_files_in_the_wrong_place(assay, tmp_path, run, qrels):
         (tmp_path / name).write_text("".join(text))
     answer = assay("eval", tmp_path / run, "-r", tmp_path / qrels)
     assert answer.code == 3
-    assert "may be swapped" in answer.err or "check that this is the run" in answer.err
+    assert "Swap run and judgments" in answer.err or "Name the run here" in answer.err
 
 
 def test_a_system_below_chance(assay, tmp_path):

@@ -205,7 +205,7 @@ def test_a_list_of_groups_is_for_queries_without_ids():
 
 @pytest.mark.parametrize("name", ["query", "RR"])
 def test_a_group_column_takes_no_name_that_is_in_use(name):
-    with pytest.raises(UsageError, match="taken"):
+    with pytest.raises(UsageError, match="reserved"):
         scores().with_groups(**{name: GROUPS})
 
 

@@ -44,9 +44,9 @@ def test_same_id_twice_is_refused() -> None:
 
 def test_numbering_is_only_for_queries_without_ids() -> None:
     stream = Stream("RR", number=True)
-    with pytest.raises(errors.UsageError, match="no ids"):
+    with pytest.raises(errors.UsageError, match="without ids"):
         stream.add_hits(assay.judge_ranks([1], query_ids=["q"]))
-    with pytest.raises(errors.UsageError, match="Nothing"):
+    with pytest.raises(errors.UsageError, match="is empty"):
         stream.scores()
 
 

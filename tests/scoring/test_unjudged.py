@@ -151,7 +151,7 @@ def test_the_signature_names_the_choice_only_where_it_is_one() -> None:
     assert Conventions.parse(mine.signature()) == mine
     with pytest.raises(ConventionError, match="Did you mean condensed"):
         Conventions(unjudged="condense")
-    with pytest.raises(ConventionError, match="ties order or expected, found 'best'"):
+    with pytest.raises(ConventionError, match="ties order and expected only, found 'best'"):
         Conventions(unjudged="bounds", ties="best")
 
 

@@ -245,5 +245,5 @@ def test_bad_requests_are_named(arguments: tuple[Any, ...], kind: Any) -> None:
 
 
 def test_numbered_rows_do_not_mix_with_ids() -> None:
-    with pytest.raises(AssayError, match="only numbered"):
+    with pytest.raises(AssayError, match="Numbered rows"):
         fuse([A, named({"q": {"x": 1.0}})])

@@ -260,7 +260,8 @@ def test_codes_save_every_code(assay, judged):
     assert "float: run 4 equals run 1 bit by bit" in again.err
 
 
-def test_list_and_its_filters(assay):
+def test_list_and_its_filters(assay, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     save(assay, "--dataset", "d1", "--tag", "x")
     assay("eval", "run.txt", "-r", "qrels.txt", "-m", "P@1", "--save", "--dataset", "d2")
     lines = assay("runs", "list").out.splitlines()
@@ -404,7 +405,7 @@ def test_rerun_refuses_what_it_should(assay):
     with assay_store() as store:
         store.save(make_scores(1), "by hand")
         store.save(make_scores(1), "evil", command=["runs", "delete", "1", "--yes"])
-    for number, words in (("1", "not saved by a command"), ("2", "is not repeated")):
+    for number, words in (("1", "not saved by a command"), ("2", "has no --save")):
         answer = assay("runs", "rerun", number)
         assert answer.code == 2
         assert words in answer.err

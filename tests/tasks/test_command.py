@@ -40,9 +40,7 @@ def test_text(table, capsys) -> None:
     assert "new is better than both others on the mean over 3 tasks" in shown
     numbers, neighbours = shown.splitlines()[1:3]
     assert numbers.startswith("Closest competitor: same, lead +")
-    assert (
-        neighbours == "No significant difference between 1 of 2 pairs of neighbours in the ranking"
-    )
+    assert neighbours == "1 of 2 neighbouring pairs of the ranking does not differ significantly"
     assert "Borda rank" in shown
     assert "within tasks: results hold for these tasks" in shown
 

@@ -384,8 +384,8 @@ def test_runs_of_commands_that_save_none_are_refused(
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["serve"], 2, "'serve', which is not repeated"),
-        (["runs", "delete", "1"], 2, "not repeated"),
+        (["serve"], 2, "Cannot repeat 'serve'"),
+        (["runs", "delete", "1"], 2, "has no --save"),
         (["eval", "--help"], 2, "only prints its help"),
         (["eval", "run.txt", "-r", "/etc/hostname"], 2, "not one of its inputs"),
         (["eval", "run.txt", "-r../secret.txt"], 2, "not one of its inputs"),
@@ -518,7 +518,7 @@ def test_no_input_is_written_through(
         ('{"command": "eval", "made_by": [], "schema_version": 1}', "expected a table"),
         ('{"a": 1e999}', "beyond the range of a float"),
         ('{"a": ' + "1" * 5000 + "}", "limit"),
-        ('{"a": NaN}', "NaN is not JSON"),
+        ('{"a": NaN}', "NaN is not valid JSON"),
         ('{"a": 1, "a": 2}', "appears twice"),
         ("[" * 100_000, "nested too deeply"),
         ('{"layout": "other", "runs": []}', ""),

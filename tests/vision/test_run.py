@@ -424,7 +424,11 @@ def test_toml_and_yaml_say_the_same(tmp_path: Path) -> None:
         ("evaluation", "{ties: lucky}", r"ties: 'lucky' is not one of order, .*, midrank-up"),
         ("evaluation", "{matching: 1}", r"matching: expected a boolean, found 1"),
         ("evaluation", "{pairs: [1]}", r"pairs are numbers of images from 2 on, found 1"),
-        ("evaluation", "{verification: {scenes: 0}}", r"verification: scenes: 0 is below 1"),
+        (
+            "evaluation",
+            "{verification: {scenes: 0}}",
+            r"verification: scenes: 0 must be at least 1",
+        ),
         ("keypoints", "{strongest: 2.5}", r"keypoints: strongest: expected a whole number"),
         ("keypoints", "[1]", r"keypoints: expected a table, found \[1\]"),
         ("descriptors", "[SIFT, SIFT]", r"Two descriptors are called 'SIFT'"),

@@ -22,7 +22,7 @@ else:
 
 @click.command("check", cls=Command, verified=True)
 @argument("runs", nargs=-1, required=True, metavar="RUN... [QRELS]", reads=True)
-@options.in_input("-r", "--qrels QRELS", help="The judgments; then all names are runs.", reads=True)
+@options.in_input("-r", "--qrels QRELS", help="Judgments; then all names are runs.", reads=True)
 @options.queries_option
 @options.measures_option("Measure to check ties and short lists for.", default=("default",))
 @options.conventions_options

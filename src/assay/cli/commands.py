@@ -29,7 +29,7 @@ FEW_OPTIONS: Final = 11  # options that need no groups
 
 
 def note_in_context(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """Keep the value of an option where others look for it."""
+    """Store the value of an option in the context."""
     context.meta[f"assay.{parameter.name}"] = value
     return value
 
@@ -75,6 +75,7 @@ class Command(click.Command):
         typed = list(args)
         try:
             left = super().parse_args(ctx, args)
+            _refuse_repeated(self, ctx, typed)
             _take_standard_input(self, ctx)
             return left
         except click.NoSuchOption as error:
@@ -91,6 +92,15 @@ class Command(click.Command):
             for name in parameter.opts
         }
         return _repeat_names(args, many, _is_measure) if many else args
+
+
+def _refuse_repeated(command: click.Command, context: click.Context, typed: list[str]) -> None:
+    """Refuse two files for an option that takes one: the last would win in silence."""
+    typed = typed[: [*typed, "--"].index("--")]
+    for option in command.params:
+        takes_one = getattr(option, "reads", False) and not getattr(option, "multiple", True)
+        if takes_one and sum(word.partition("=")[0] in option.opts for word in typed) > 1:
+            raise click.UsageError(f"{option.opts[0]} is given twice. Name one file.", context)
 
 
 def _take_standard_input(command: click.Command, context: click.Context) -> None:
@@ -173,7 +183,7 @@ def _is_number(arg: str) -> bool:
 
 
 def _is_measure(arg: str) -> bool:
-    """Whether a word is a measure, and no file of that name is there."""
+    """Tell whether a word is a measure and no file."""
     if os.path.exists(arg):
         return False
     try:
@@ -200,7 +210,7 @@ _ALSO_CALLED: Final = {
 
 
 def _unknown_option(typed: str, params: Iterable[click.Parameter]) -> str:
-    """Say which option is not there, and which was probably meant."""
+    """Describe an unknown option and the likely one."""
     there = [name for param in params if isinstance(param, click.Option) for name in param.opts]
     usual = [name for name in there if typed in _ALSO_CALLED.get(name, ())]
     hint = f" It is called {usual[0]} here." if usual else did_you_mean(typed, there, most=2)
@@ -208,25 +218,31 @@ def _unknown_option(typed: str, params: Iterable[click.Parameter]) -> str:
 
 
 def _missing(error: click.MissingParameter, typed: list[str], help: str) -> str:
-    """Say what is missing, what is no file, and which command line works."""
+    """Describe a missing argument, missing files, and a command that works."""
     words = [" ".join(error.format_message().split()).rstrip(".") + "."]
     paths = (word for word in typed if not word.startswith("-"))
     paths = (word for word in paths if re.search(r"\.[a-z]\w{1,7}$", word))
     gone = [word for word in paths if not os.path.exists(word)]
     words += [f"{word} does not exist." for word in gone[:1]]
-    last = typed[-1] if typed else ""
+    files = [
+        word
+        for before, word in zip(["", *typed], typed, strict=False)
+        if not before.startswith("-") and not word.endswith(".run") and os.path.isfile(word)
+    ]
+    judged = min(reversed(files), key=lambda word: "qrel" not in word, default="")
     name = error.param.name if error.param else ""
     command = error.ctx.command_path if error.ctx else "assay"
-    if name == "qrels" and len(typed) > 1 and os.path.isfile(last):
-        meant = f"{command} {shlex.join(typed[:-1])} -r {shlex.quote(last)}"
-        words.append(f"If {last} holds the judgments, type `{meant}`.")
+    if name == "qrels" and len(typed) > 1 and judged:
+        rest = [word for word in typed if word != judged]
+        meant = f"{command} {shlex.join(rest)} -r {shlex.quote(judged)}"
+        words.append(f"If {judged} holds the judgments, type `{meant}`.")
     elif example := re.search(rf"^ *({re.escape(command)} .*[^\\])$", help, re.MULTILINE):
         words.append(f"For example: `{example[1]}`.")
     return " ".join(words)
 
 
 def write_commands(groups: Mapping[str, Mapping[str, str]], to: click.HelpFormatter) -> None:
-    """Commands under the titles of their groups, in one column of names."""
+    """Write commands under the titles of their groups."""
     width = max((len(name) for rows in groups.values() for name in rows), default=0)
     for title, rows in groups.items():
         if rows:

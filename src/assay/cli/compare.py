@@ -88,8 +88,8 @@ def command(
     """
     if layout in ("csv", "tsv") and (sensitivity_wanted or n_differences):
         raise click.UsageError(
-            f"--format {layout} holds one table, that of the pairs; use text, markdown, latex or "
-            "json for --sensitivity and --differences."
+            f"--format {layout} holds the table of pairs only. Use text, markdown, latex or json "
+            "for --sensitivity and --differences."
         )
     from assay.comparison.compare import compare
     from assay.runs.leaderboard import vary_conventions
@@ -146,7 +146,7 @@ def command(
 def _add_baseline(
     runs: tuple[str, ...], baseline: str | None
 ) -> tuple[tuple[str, ...], int | None]:
-    """All files, and which of them is the baseline; it may be named without being listed."""
+    """Return all files, and which is the baseline; it need not be listed."""
     from assay.io.streams import unique_names
 
     base = None
@@ -160,7 +160,7 @@ def _add_baseline(
 
 
 def _choose_measures(names: tuple[str, ...], rel: float | None, gate: Gate) -> tuple[Measure, ...]:
-    """Those named, else those of the gate, else nDCG@10."""
+    """Choose the named measures, else those of the gate, else nDCG@10."""
     from assay.measures import parse_many
 
     gated = gate.measures
@@ -192,7 +192,7 @@ class _ComparedFiles:
         return self.comparison.data_table()
 
     def page(self) -> Page:
-        """Verdict and tables of each measure, what options add, and how it was done."""
+        """Return verdict and tables of each measure, extra tables and the method."""
         return self.comparison.page(self._extra())
 
     def paper(self) -> Page:

@@ -38,7 +38,7 @@ def command(*, shell: str) -> None:
 
 
 def complete_values(command: click.Command) -> None:
-    """Have every parameter of a command offer what may stand there.
+    """Make every parameter of a command offer its values.
 
     A text parameter takes a file unless something better is known; click alone would offer
     nothing there, and the shell then no files either. Runs are files, or those of the store.

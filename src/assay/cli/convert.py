@@ -67,7 +67,7 @@ def command(
         is_trec = Path(source).is_file() and find_format(source, source_format) == "trec"
         header = read_header(source) if is_trec else ""
         if header and choose_format(target, target_format, options.RUN_FORMATS) != "trec":
-            output.log(f"{source}: its ir_metadata is left out, for which only TREC has a place")
+            output.log(f"{source}: ir_metadata left out, which only TREC runs can hold")
             header = ""
         write_run(ranking, target, format=target_format, tag=tag, metadata=header)
         output.log(f"{target}: {ranking.n_queries} queries, {len(ranking.docs)} results")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.command("eval", cls=Command, verified=True)
 @argument("runs", nargs=-1, required=True, metavar="RUN...", reads=True)
 @options.measures_option("Measure or group; 'assay measures' lists them. May be repeated.")
-@options.in_result("-q", "--per-query", is_flag=True, help="A row for each query.")
+@options.in_result("-q", "--per-query", is_flag=True, help="One row per query.")
 @options.in_statistics(
     "--by FILE[:COLUMN]", help="Means by group, from a file of query and group.", reads=True
 )
@@ -77,19 +77,20 @@ def command(
     """
     several, as_json = len(runs) > 1, layout == "json"
     contradictions = {
-        "--percent is for text, Markdown and LaTeX; other formats hold fractions.": percent
+        "--percent is for text, Markdown and LaTeX. Omit it with other formats.": percent
         and layout not in ("text", "markdown", "latex"),
-        "--format trec holds one run, and neither groups nor chance.": layout == "trec"
+        "--format trec shows one run without groups or chance. Choose another format.": layout
+        == "trec"
         and (several or by or chance_wanted),
-        "--format model-card holds the means of one run.": layout == "model-card"
+        "--format model-card shows the means of one run. Name one run.": layout == "model-card"
         and (several or by or per_query),
-        "--by and --per-query make two tables; ask for one, or for --json.": by
+        "--by and --per-query make two tables. Choose one, or add --json.": by
         and per_query
         and not as_json,
         "--chance requires --n-docs, the number of documents in the collection.": chance_wanted
         and n_docs is None,
         "--n-docs requires --chance.": n_docs is not None and not chance_wanted,
-        "--chance goes with means over all queries, not --by or --per-query.": chance_wanted
+        "--chance excludes --by and --per-query.": chance_wanted
         and (by or per_query)
         and not as_json,
     }

@@ -24,8 +24,8 @@ else:
 
 @click.command("explain", cls=Command, verified=True)
 @argument("runs", nargs=-1, metavar="[RUN|BENCH.TOML]...", reads=True)
-@options.in_input("-r", "--qrels QRELS", help="The judgments.", reads=True)
-@options.in_measures("--query ID", required=True, help="The query.")
+@options.in_input("-r", "--qrels QRELS", help="Judgments (qrels).", reads=True)
+@options.in_measures("--query ID", required=True, help="Query id.")
 @options.in_measures(
     "-m",
     "--measure NAME",
@@ -44,7 +44,7 @@ else:
     multiple=True,
     help="Further file extension to read in --corpus folders.",
 )
-@options.in_input("--queries FILE", help="The texts of the queries.", reads=True)
+@options.in_input("--queries FILE", help="Query texts.", reads=True)
 @options.in_input("--saved", is_flag=True, help="Stored runs by number. [the newest bench]")
 @options.store_option
 @options.in_measures("-n", "--places N", least=1, help="Number of documents of each system. [10]")
@@ -92,9 +92,7 @@ def _refuse_contradictions(runs: tuple[str, ...], settings: dict[str, Any]) -> N
     if not runs:
         raise click.UsageError("Name a run, a bench.toml, or use --saved for stored runs.")
     if len(runs) > 1 and not settings["corpus"]:
-        raise click.UsageError(
-            "One run is worked out at a time; to see what several retrieved, give --corpus too."
-        )
+        raise click.UsageError("explain derives the value of one run. Name one, or add --corpus.")
     if settings["places"] and not (settings["corpus"] or runs[0].endswith(".toml")):
         raise click.UsageError("--places requires --corpus or a bench.toml.")
     if settings["extensions"] and not settings["corpus"]:
@@ -103,11 +101,11 @@ def _refuse_contradictions(runs: tuple[str, ...], settings: dict[str, Any]) -> N
 
 def _explain_value(run: str, settings: dict[str, Any]) -> Explanation:
     if settings["qrels"] is None:
-        raise click.UsageError("Missing option '-r' / '--qrels': the judgments.")
+        raise click.UsageError("Missing option '-r' / '--qrels'. Name the judgments.")
     measure = settings["measure"] or "nDCG@10"
     measures = options.apply_threshold(parse_many(measure), settings["rel"])
     if len(measures) != 1:
-        raise click.UsageError(f"{measure!r} stands for several measures; name one of them.")
+        raise click.UsageError(f"{measure!r} stands for several measures. Name one of them.")
     return explain(
         run,
         settings["qrels"],

@@ -48,7 +48,7 @@ _add_options = options.add_options(
 
 
 def gate_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--fail-if, --fail-if-worse, --look and --look-file; the command gets `gate`."""
+    """Declare --fail-if, --fail-if-worse, --look and --look-file; the command gets `gate`."""
 
     @wraps(command)
     def call(*, conditions: tuple[str, ...], fail_if_worse: bool, **settings: Any) -> Any:
@@ -61,7 +61,7 @@ def gate_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True)
 class Gate:
-    """What makes the command fail."""
+    """The conditions under which the command fails."""
 
     conditions: tuple[gates.Condition, ...]
     worse: bool
@@ -82,7 +82,7 @@ class Gate:
             raise click.UsageError("--look and --look-file exclude each other.")
         if (look is not None or look_file is not None) and not worse:
             name = "--look" if look_file is None else "--look-file"
-            raise click.UsageError(f"{name} counts the looks of --fail-if-worse: add that.")
+            raise click.UsageError(f"{name} requires --fail-if-worse.")
         conditions = [
             replace(text, measure=options.apply_threshold((text.measure,), rel)[0])
             for text in map(gates.parse_condition, texts)
@@ -99,11 +99,11 @@ class Gate:
         relative = [condition for condition in self.conditions if condition.limit is None]
         if not baseline and (self.worse or relative):
             what = "--fail-if-worse" if self.worse else f"'{relative[0]}'"
-            raise click.UsageError(f"{what} needs a baseline: name it with --baseline.")
+            raise click.UsageError(f"{what} requires --baseline.")
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """What the conditions are about."""
+        """The measures of the conditions."""
         return tuple(condition.measure for condition in self.conditions)
 
     def answer(
@@ -165,7 +165,7 @@ class GateAnswer:
         return [] if self.look is None else [Words(sentence) for sentence in self.look.sentences]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, under the key `gate`; nothing where there is none."""
+        """Return plain data under the key `gate`; empty without a gate."""
         if self.reasons is None:
             return {}
         look = {} if self.look is None else {"look": self.look.to_dict()}

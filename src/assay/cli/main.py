@@ -103,7 +103,7 @@ class ClosedOutput(io.TextIOBase):
 
 
 def _discard_unwritten() -> None:
-    """Where stdout is full or closed, Python must not try again at the end and fail once more."""
+    """Discard unwritten output, so that Python does not fail again at the end."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -117,7 +117,9 @@ def _explain(error: Exception) -> int:
     if isinstance(error, click.ClickException):
         context = getattr(error, "ctx", None)
         hint = f" See '{context.command_path} --help'." if context is not None else ""
-        _print_error(" ".join(error.format_message().split()) + hint)
+        words = re.sub("a valid integer( range)?", "a whole number", error.format_message())
+        words = re.sub("a valid float( range)?", "a number", words)
+        _print_error(" ".join(words.split()) + hint)
         return error.exit_code
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
@@ -265,7 +267,7 @@ _BRITISH: Final = re.compile(r"is(?=(e|ed|es|ing|ation)\b)")
 
 
 def normalize_spelling(word: str) -> str:
-    """Names of options and values that are words, in one spelling.
+    """Return names and values of options in one spelling.
 
     click compares both sides in this form: --per_query is --per-query, and both British and
     American spellings are understood (--normalise, --test randomization).

@@ -43,7 +43,7 @@ def command(*, names: tuple[str, ...], presets: bool, json_wanted: bool, file: s
       assay measures --conventions
     """
     if presets and names:
-        raise click.UsageError("--conventions takes no NAME.")
+        raise click.UsageError("--conventions lists all presets. Omit NAME.")
     result = _list_presets() if presets else _list_measures(names)
     table = () if isinstance(result, output.TextResult) else ("markdown", "csv", "tsv")
     layout = output.choose_format(None, json_wanted, file, known=("text", *table, "json"))
@@ -51,7 +51,7 @@ def command(*, names: tuple[str, ...], presets: bool, json_wanted: bool, file: s
 
 
 def _list_measures(names: tuple[str, ...]) -> output.TableResult | output.TextResult:
-    """All measures, those of other installed packages included, or all about some of them."""
+    """List all measures, also of other packages, or details of the named ones."""
     from assay.measures import GROUPS, REGISTRY
 
     failures = load_measures()
@@ -72,7 +72,7 @@ def _list_measures(names: tuple[str, ...]) -> output.TableResult | output.TextRe
 
 
 def _pattern(entry: Definition) -> str:
-    """How the measure is written: `P@k`, `AP[@k]`, `iprec@x`, `MAP@R`."""
+    """Return the form of a measure: `P@k`, `AP[@k]`, `iprec@x`, `MAP@R`."""
     cut = {"required": "@k", "optional": "[@k]", "level": "@x", "R": "@R"}.get(entry.cutoff, "")
     return entry.name + cut
 
@@ -84,7 +84,7 @@ def _other_names(definition: Definition) -> str:
 
 
 def _to_dict(definition: Definition) -> dict[str, Any]:
-    """One measure as plain data."""
+    """Return one measure as plain data."""
     return {
         "name": definition.name,
         "written": _pattern(definition),

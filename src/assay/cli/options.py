@@ -57,7 +57,7 @@ in_store = _section("Store")
 
 
 def output_file(path: str) -> str:
-    """Check a file to write; its folder is made if it is not there."""
+    """Check a file to write, and make its folder."""
     _refuse_dash(path)
     check_target(path)
     return path
@@ -66,20 +66,18 @@ def output_file(path: str) -> str:
 def _refuse_dash(path: str) -> None:
     """Refuse `-`, which is standard input elsewhere; few who type it want a file of that name."""
     if path == "-":
-        raise click.UsageError(
-            "Cannot write to '-'. Omit -o to print a result; './-' is a file of that name."
-        )
+        raise click.UsageError("Cannot write to '-'. Omit -o to print; './-' names such a file.")
 
 
 def output_folder(path: str) -> str:
-    """Check a folder to write to, which the command makes if it is not there."""
+    """Check a folder to write to, which the command makes."""
     _refuse_dash(path)
     check_folder(path)
     return path
 
 
 def add_options(*options: Callable[[Any], Any]) -> Callable[[Decorated], Decorated]:
-    """One decorator for several options, which the help lists in this order."""
+    """Make one decorator of several options, listed in this order."""
 
     def add(command: Decorated) -> Decorated:
         for decorate in reversed(options):
@@ -99,7 +97,7 @@ json_option = in_result("--json", "json_wanted", is_flag=True, help="Print JSON.
 def write_option(
     words: str, name: str = "file", *, required: bool = False
 ) -> Callable[[Decorated], Decorated]:
-    """-o: the file that a command writes."""
+    """Declare -o, the file that a command writes."""
     return in_result(
         "-o",
         "--output FILE",
@@ -120,7 +118,7 @@ qrels_option = in_input("-r", "--qrels QRELS", required=True, help="The judgment
 
 
 def label_options(*, means: bool) -> Callable[[Decorated], Decorated]:
-    """-r, or --pool and labels, from which a room estimates means or differences."""
+    """Declare -r, or --pool and labels, from which a room estimates means or differences."""
 
     def need(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
         if value is None and not context.params.get("pool"):
@@ -129,7 +127,7 @@ def label_options(*, means: bool) -> Callable[[Decorated], Decorated]:
 
     # The stored configuration of a run with judgments has none of these.
     aside: dict[str, Any] = {"reads": True, "aside": True}
-    where = "Instead of -r: the pool that was labelled."
+    where = "Labelled pool, instead of -r."
     add = add_options(
         in_input("-r", "--qrels QRELS", help="The judgments.", callback=need, reads=True),
         queries_option,
@@ -146,7 +144,7 @@ def label_options(*, means: bool) -> Callable[[Decorated], Decorated]:
                 files = (pool, labels, machine_labels)
                 return find_hook("estimate_labels")(*files, means=means, settings=settings)
             if pool or labels or machine_labels or settings.pop("within"):
-                raise click.UsageError("--pool and --labels go together, and without -r.")
+                raise click.UsageError("--pool requires --labels and excludes -r.")
             return command(**settings)
 
         return cast("Decorated", add(call))
@@ -200,7 +198,7 @@ signature_option = in_result(
 def result_options(
     *formats: str,
     also: tuple[str, ...] = (),
-    words: str = "Layout of the result.",
+    words: str = "Output format.",
     named: bool = True,
     brief: bool = True,
 ) -> Callable[[Decorated], Decorated]:
@@ -232,7 +230,7 @@ def result_options(
 
 
 def measures_option(words: str, default: tuple[str, ...] = ()) -> Decorator[Any]:
-    """-m, which may be repeated."""
+    """Declare -m, which may be repeated."""
     return in_measures(
         "-m",
         "--measure NAME",
@@ -251,16 +249,16 @@ conventions_choices = add_options(
         "-c",
         "--conventions NAME",
         shown="trec_eval",
-        help="A preset ('assay measures --conventions' lists them) or a signature.",
+        help="Preset ('assay measures --conventions' lists them) or signature.",
         offers="assay.cli.completion:offer_presets",
     ),
     in_measures("--ties", choices=CHOICES["ties"], help="How tied documents count."),
     in_measures("--empty", choices=CHOICES["empty"], help="Queries without a relevant document."),
     in_measures(
-        "--missing", choices=CHOICES["missing"], help="Judged queries that are not in the run."
+        "--missing", choices=CHOICES["missing"], help="Judged queries missing from the run."
     ),
     in_measures(
-        "--unjudged", choices=CHOICES["unjudged"], help="Retrieved documents that nobody judged."
+        "--unjudged", choices=CHOICES["unjudged"], help="Retrieved documents without a judgment."
     ),
     in_measures("--depth N", least=1, help="Evaluate the first N documents of each query."),
 )
@@ -296,14 +294,14 @@ def apply_threshold(measures: tuple[Measure, ...], rel: float | None) -> tuple[M
 
 
 def is_typed(option: str) -> bool:
-    """Whether an option of the running command was typed, and is not the default."""
+    """Tell whether an option of the running command was typed."""
     source = click.get_current_context().get_parameter_source(option)
     return source is ParameterSource.COMMANDLINE
 
 
 # Statistics
 
-test_option = in_statistics("--test", choices=TESTS, shown="randomisation", help="The paired test.")
+test_option = in_statistics("--test", choices=TESTS, shown="randomisation", help="Paired test.")
 correction_option = in_statistics(
     "--correction",
     choices=CORRECTIONS,
@@ -319,7 +317,7 @@ resamples_option = in_statistics(
 
 
 def seed_option_for(words: str) -> Callable[[Decorated], Decorated]:
-    """--seed, which is 0 unless it is given."""
+    """Declare --seed, by default 0."""
     return in_statistics("--seed N", least=0, shown=0, help=words)
 
 
@@ -394,7 +392,7 @@ zero_option = in_search(
 
 
 def metric_option(help: str, default: str | None = None) -> Callable[[Decorated], Decorated]:
-    """How vectors are compared."""
+    """Declare --metric, the similarity of vectors."""
     return in_search("--metric", choices=["cosine", "dot", "l2"], shown=default, help=help)
 
 
@@ -438,7 +436,7 @@ repeated_consent: ContextVar[Consent | None] = ContextVar("repeated_consent", de
 
 
 def consent_options(words: str) -> Callable[[Decorated], Decorated]:
-    """--allow-code and --allow-endpoint; the command gets `consent`."""
+    """Declare --allow-code and --allow-endpoint; the command gets `consent`."""
     add = add_options(
         in_trust("--allow-code", is_flag=True, help=f"Run code that {words} names."),
         in_trust(
@@ -461,7 +459,7 @@ def consent_options(words: str) -> Callable[[Decorated], Decorated]:
 
 
 def save_options(task: str) -> Callable[[Decorated], Decorated]:
-    """--save and what goes with it; the command gets `saving`, whose `save` stores results."""
+    """Declare --save and its companions; the command gets `saving`, which stores results."""
     add = add_options(
         in_store("--save", is_flag=True, help="Store the results as runs.", aside=True),
         store_option,
@@ -506,7 +504,7 @@ def open_store(place: str | None) -> Iterator[Any]:
 
 
 def cluster_options(words: str) -> Callable[[Decorated], Decorated]:
-    """--cluster and --workers; `words` say in the help what --cluster is for."""
+    """Declare --cluster and --workers; `words` describe the use of --cluster."""
     return add_options(
         in_machines(
             "--cluster WHERE", "where", help=words, allow="assay.cli.options:allow_cluster"

@@ -36,6 +36,7 @@ from assay.tables.table import (
     drop_optional,
     latex_page,
     markdown_page,
+    split_columns,
     text_page,
 )
 
@@ -64,7 +65,7 @@ _NOT_IN_JSON: Final = "[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 
 
 def note_inputs(*paths: str | None) -> None:
-    """Say what a result is made of: JSON has the digests of these files."""
+    """Note the input files of a result: JSON has their digests."""
     context = click.get_current_context(silent=True)
     if context is not None:
         context.meta.setdefault("assay.inputs", {}).update(dict.fromkeys(filter(None, paths)))
@@ -86,7 +87,7 @@ def refuse_same_file(*files: str | None) -> None:
         if os.path.abspath(file) in map(os.path.abspath, before) or any(
             _same(file, other) for other in before
         ):
-            raise UsageError(f"{file} is named for two results. Give each its own file.")
+            raise UsageError(f"{file} is named for two results. Name two files.")
 
 
 def _same(left: str, right: str) -> bool:
@@ -120,24 +121,24 @@ def choose_format(
 
 
 def on_terminal() -> bool:
-    """Whether results go to a terminal."""
+    """Tell whether results go to a terminal."""
     return sys.stdout.isatty()
 
 
 def narrate_all(messages: Iterable[str]) -> None:
-    """Say several things, a line each."""
+    """Print several lines to stderr."""
     for message in messages:
         log(message)
 
 
 def log(message: str) -> None:
-    """Say something about the result, beside it."""
+    """Print a line about the result to stderr."""
     clear_progress()
     print(printable(message), file=sys.stderr, flush=True)
 
 
 def as_json(data: dict[str, Any]) -> str:
-    """JSON with the version of its layout; control characters are escaped, text stays readable."""
+    """Return JSON with the version of its layout; control characters are escaped."""
     import json
 
     name = data["command"].replace(" ", "-")
@@ -163,7 +164,7 @@ def _made_by() -> dict[str, Any]:
 
 
 def digest_inputs(files: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Size and SHA-256 of each file, which a command reads for that once."""
+    """Return size and SHA-256 of each file, read once per command."""
     digests = click.get_current_context().meta.setdefault("assay.digests", {})
     fingerprints_by_file = {}
     for file in files:
@@ -240,7 +241,7 @@ def _name_standard_input(text: str) -> str:
 
 
 class Result(Protocol):
-    """What `emit` takes.
+    """A result that `emit` can print.
 
     Beside plain data for JSON a result has what the formats of its command need: `page()` for text,
     Markdown and LaTeX, and `table()` for CSV and TSV. Where there is no page, it is made of the
@@ -253,7 +254,7 @@ class Result(Protocol):
     """
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         ...
 
 
@@ -289,7 +290,7 @@ def emit(
             print_page(page)
     elif page is not None:
         shown = [part for part in page if _role(part) != "next"]
-        write(text_page(shown if whole else fit_tables(shown)), file)
+        write(text_page(shown if file else [*fit_tables(shown, whole=whole)]), file)
     elif format == "json":
         name = command or click.get_current_context().command_path.partition(" ")[2]
         write(as_json({"command": name, **result.to_dict(), **_made_by()}), file)
@@ -307,17 +308,19 @@ def _terminal_width() -> int:
         return 80
 
 
-def fit_tables(page: Page) -> Page:
-    """Return the page without the optional columns that are beyond the width (80, or COLUMNS)."""
+def fit_tables(page: Page, *, whole: bool = False) -> Iterator[Words | Table]:
+    """Break tables into blocks for the width (80, or COLUMNS); drop optional columns first."""
     width = _terminal_width()
-    return [
-        drop_optional(part, width, column_widths(part)) if isinstance(part, Table) else part
-        for part in page
-    ]
+    for part in page:
+        if isinstance(part, Words):
+            yield part
+        else:
+            table = part if whole else drop_optional(part, width, column_widths(part))
+            yield from split_columns(table, width)
 
 
 def is_full() -> bool:
-    """Whether everything is to be shown, not what fits on a screen."""
+    """Tell whether to show everything (--full)."""
     return _is_noted("full")
 
 
@@ -337,7 +340,7 @@ def _page_to_show(result: Any, remarks: Iterable[str], *, whole: bool) -> Page |
 
 
 def as_shown(page: Page) -> Page:
-    """Return a page as it is with --full, else what fits on a screen."""
+    """Return the whole page with --full, else what fits on a screen."""
     if is_full():
         return page
     return brief_page(page, whole_signature=_is_noted("signature"))
@@ -427,12 +430,12 @@ class TableResult:
         return self.content
 
     def page(self) -> Page:
-        """Title, table, note and signature; those that are empty are left out."""
+        """Return title, table, note and signature; empty ones are left out."""
         below = [Words(self.note), Words(self.signature, "signature")]
         return [Words(self.title, "verdict"), self.content, *below]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return dict(self.data)
 
 
@@ -448,7 +451,7 @@ class TextResult:
         return self.text
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return dict(self.data)
 
 
@@ -528,11 +531,11 @@ class Saving:
 
     @property
     def listener(self) -> Callable[..., None] | None:
-        """What long work calls with (done, total) and what it does now, for others to see."""
+        """The function to which long work reports (done, total, step), for other processes."""
         return None if self._run is None else self._report_progress
 
     def _report_progress(self, done: int, total: int | None, now: str = "") -> None:
-        """Now and then; the work goes on if that fails."""
+        """Report progress now and then; ignore failures."""
         moment = time.perf_counter() - self._began
         if self._run is None or not total or moment < self._reported + REPORT_INTERVAL:
             return
@@ -541,7 +544,7 @@ class Saving:
             self._run.progress(done, total, now)
 
     def refuse(self, why: str) -> None:
-        """Say that this cannot be saved, if it was to be."""
+        """Refuse --save, with a reason."""
         if self._store is not None:
             raise click.UsageError(f"--save: {why}.")
 

@@ -29,7 +29,7 @@ _SELDOM: Final = 10.0  # elsewhere
 
 @contextmanager
 def showing_progress(context: click.Context) -> Iterator[None]:
-    """Show what the work of a command tells, unless nobody wants to know."""
+    """Show the progress of a command, unless it is quiet."""
     display = Display(sys.stderr.isatty(), lambda: bool(context.meta.get("assay.quiet")))
     context.meta[_DISPLAY] = display
     with listening(display.tell):
@@ -40,7 +40,7 @@ def showing_progress(context: click.Context) -> Iterator[None]:
 
 
 def clear_progress() -> None:
-    """Take the bar off the terminal, before something else is printed there."""
+    """Remove the bar from the terminal before other output."""
     context = click.get_current_context(silent=True)
     if context is not None and _DISPLAY in context.meta:
         context.meta[_DISPLAY].close()
@@ -106,7 +106,7 @@ def _make_bar() -> Any:
 
 @contextmanager
 def reserve_stdout() -> Iterator[None]:
-    """In a command, send what models and libraries print to stderr: stdout is for the result."""
+    """Send what models and libraries print to stderr: stdout is for the result."""
     if click.get_current_context(silent=True) is None:
         yield
         return

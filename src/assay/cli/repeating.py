@@ -61,7 +61,7 @@ class StoredCommand:
 
     @property
     def resamples(self) -> int:
-        """How many resamples it asks for."""
+        """Return its number of resamples."""
         return int(self._params.get("resamples") or 0)
 
     def texts(self) -> list[str]:
@@ -76,7 +76,7 @@ class StoredCommand:
                     yield from load_target(facts.names)(file)
 
     def writes(self) -> list[str]:
-        """Files and folders that it names for its output."""
+        """Return its output files and folders."""
         values = [self._params.get(name) for name, facts in self._facts.items() if facts.writes]
         return [text for value in values for text in _texts(value)]
 
@@ -84,7 +84,7 @@ class StoredCommand:
         """Refuse code and endpoints that are not allowed."""
         params = self._params
         if params.get("save") or params.get("store"):
-            raise UsageError(f"{place} names its own store, which no stored command does.")
+            raise UsageError(f"{place} names a store. Type the command yourself.")
         for name, facts in self._facts.items():
             texts = _texts(params.get(name))
             if facts.allow and texts:
@@ -103,13 +103,11 @@ def _parse(arguments: list[str]) -> tuple[str, click.Context]:
     """Parse the name of a command with --save, and its options."""
     name, command, rest, context = _find(arguments)
     if command is None or not (command_saves(command) or getattr(command, "verified", False)):
-        raise UsageError(
-            f"The result was made by {name!r}, which is not repeated; commands with --save are."
-        )
+        raise UsageError(f"Cannot repeat {name!r}, which has no --save. Type it yourself.")
     try:
         return name, command.make_context(name, rest, parent=context)
     except click.exceptions.Exit:
-        raise UsageError(f"The stored command only prints its help: {name}.") from None
+        raise UsageError(f"The stored {name} only prints its help. Name another run.") from None
 
 
 def _find(arguments: list[str]) -> tuple[str, click.Command | None, list[str], click.Context]:

@@ -39,7 +39,7 @@ _FACTS: Final[Mapping[str, Any]] = {
 
 
 class Facts:
-    """What is known of a parameter beside what click knows.
+    """Facts about a parameter besides those of click.
 
     Args:
         section: Heading in the help, one of `SECTIONS`.

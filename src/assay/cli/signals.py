@@ -48,7 +48,7 @@ def forget(before: dict[int, object]) -> None:
 
 
 def end_quietly() -> None:
-    """From now on a signal ends the interpreter at once: everything is done."""
+    """Let a signal end the interpreter at once: the work is done."""
     for number in _ENDING:
         if signal.getsignal(number) is _end:
             signal.signal(number, signal.SIG_DFL)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -12,7 +11,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from assay.core.text import printable
-from assay.tables.table import Table, column_widths, columns_of, drop_optional, explain_bold
+from assay.tables.table import Table, column_widths, drop_optional, explain_bold, split_columns
 
 if TYPE_CHECKING:
     from assay.inspect.check import CheckReport
@@ -25,7 +24,7 @@ _GAP = 3
 
 def print_blocks(console: Console, table: Table) -> None:
     """Print a table, in blocks of columns where it is too wide."""
-    for part in _split_columns(table, console.width):
+    for part in split_columns(table, console.width, cell_len, _GAP):
         console.print(_rich(part))
 
 
@@ -43,24 +42,8 @@ def _rich(table: Table) -> RichTable:
     return grid
 
 
-def _split_columns(table: Table, width: int) -> Iterator[Table]:
-    """Yield blocks of columns that fit; each repeats the text columns in front."""
-    widths = column_widths(table, cell_len)
-    front = next((i for i, left in enumerate(table.left) if not left), len(widths))
-    fixed = list(range(front))
-    used = start = sum(widths[i] + _GAP for i in fixed) - 1
-    columns: list[int] = []
-    for i in range(front, len(widths)):
-        if columns and used + widths[i] + _GAP > width:
-            yield columns_of(table, fixed + columns)
-            columns, used = [], start
-        columns.append(i)
-        used += widths[i] + _GAP
-    yield columns_of(table, fixed + columns)
-
-
 def print_page(page: Page) -> None:
-    """Words and tables; optional columns are dropped where the terminal has no room for them."""
+    """Print words and tables; drop optional columns where there is no room."""
     console = Console(highlight=False, markup=False, emoji=False)
     for part in explain_bold(page):
         if isinstance(part, Table):

@@ -67,8 +67,8 @@ def align(
     for number, scores in enumerate(systems):
         if not isinstance(scores, Scores):
             raise UsageError(
-                f"compare takes Scores, as evaluate() gives them; system {number} is of type "
-                f"{type(scores).__name__}."
+                f"compare takes Scores or runs by name; system {number} is a "
+                f"{type(scores).__name__}. Score it."
             )
     labels = _check_names(names, len(systems))
     shared, left_out = _choose_measures(systems, measures, labels)
@@ -110,16 +110,16 @@ def _check_names(names: Iterable[str] | None, count: int) -> tuple[str, ...]:
     if names is None:
         return tuple(chr(65 + i) if count <= 26 else f"S{i + 1}" for i in range(count))
     if isinstance(names, str):
-        raise UsageError(f"names is a list, one name for each system; found the text {names!r}.")
+        raise UsageError(f"names must be a list, one name per system, found {names!r}.")
     labels = tuple(as_list(names, "names"))
     odd = next((name for name in labels if not isinstance(name, str)), labels)
     if odd is not labels:
-        raise UsageError(f"The name of a system is a text; found {odd!r}.")
+        raise UsageError(f"The name of a system must be a text, found {odd!r}.")
     if len(labels) != count:
-        raise UsageError(f"There are {count} systems and {len(labels)} names; give one for each.")
+        raise UsageError(f"There are {count} systems and {len(labels)} names. Give one for each.")
     twice = next((name for name in labels if labels.count(name) > 1), None)
     if twice is not None or "" in labels:
-        fault = "one name is empty" if twice is None else f"{twice!r} stands for two"
+        fault = "one name is empty" if twice is None else f"{twice!r} names two systems"
         raise UsageError(f"Each system needs its own name: {fault}. Rename it.")
     return labels
 
@@ -134,7 +134,7 @@ def _choose_measures(
     if measures is not None:
         if not isinstance(measures, Measure | Iterable):
             raise UsageError(
-                f"measures is a text or a list such as ['nDCG@10']; found {measures!r}."
+                f"measures must be a text or a list such as ['nDCG@10'], found {measures!r}."
             )
         named = parse_many(measures)
         bad = [measure for measure in named if not comparable(measure)]
@@ -153,7 +153,7 @@ def _choose_measures(
             MismatchError(_too_deep(deep, reach)) if deep else UsageError(_not_comparable(left_out))
         )
     listed = ", ".join(map(str, left_out))
-    remark = f"left out, not being a mean over queries where higher is better: {listed}"
+    remark = f"left out: {listed} (not a mean over queries where higher is better)"
     remarks = [remark] if left_out else []
     return usable, [*remarks, f"left out: {_too_deep(deep, reach)}"] if deep else remarks
 
@@ -165,8 +165,8 @@ def _reaches(reach: float | None, measure: Measure) -> bool:
 
 def _too_deep(measures: Sequence[Measure], reach: float | None) -> str:
     return (
-        f"{', '.join(map(str, measures))}. Some systems retrieved {reach} documents for each query "
-        f"and others more, so that they compare on cut-offs up to {reach} only"
+        f"{', '.join(map(str, measures))}. Some systems retrieved only {reach} documents per "
+        f"query. Compare at cutoffs up to {reach}"
     )
 
 
@@ -189,13 +189,13 @@ def _check_alike(systems: Sequence[Scores], names: tuple[str, ...], same_measure
             unlike = [f"{key} is {here} and {there}" for key, here, there in both if here != there]
             raise MismatchError(
                 f"{names[0]!r} and {name!r} follow different conventions: {', '.join(unlike)}. "
-                "Score both in the same way."
+                "Score both alike."
             )
         if same_measures and set(first.measures) != set(other.measures):
             lists = [", ".join(map(str, each.measures)) for each in (first, other)]
             raise MismatchError(
                 f"{names[0]!r} and {name!r} have different measures: {lists[0]}; and {lists[1]}. "
-                "Name those to compare with measures=."
+                "Choose some with measures=."
             )
 
 
@@ -231,7 +231,7 @@ def _shared_rows(
 
 
 def _values_to_average(scores: Scores, measure: Measure) -> Floats:
-    """Per query what the mean would count: NaN only where the measure is undefined."""
+    """Return per query what the mean counts: NaN only where the measure is undefined."""
     rules = scores.conventions
     if "error" in (rules.empty, rules.missing):
         scores.mean()
@@ -254,12 +254,10 @@ def _shared_clusters(
             query, here, there = scores.query_ids[int(places[row])], groups[row], column[row]
             raise MismatchError(
                 f"Query {query!r} is in group '{here}' for one system and in '{there}' for "
-                f"{name!r}. A query belongs to one group."
+                f"{name!r}. Give it one group."
             )
     if groups is None:
-        raise UsageError(
-            f"No system has a group column {by!r}. Add one with scores.with_groups({by}=…)."
-        )
+        raise UsageError(f"No system has the group column {by!r}. Add scores.with_groups({by}=…).")
     return groups
 
 

@@ -133,7 +133,7 @@ class Comparison(Shown):
 
     @cached_property
     def bounds(self) -> tuple[Any, ...]:
-        """What unjudged documents could change, for each pair; under `unjudged: bounds` only."""
+        """Bounds over unjudged documents for each pair; under `unjudged: bounds` only."""
         if self.aligned.conventions.unjudged != "bounds":
             return ()
         return tuple(find_hook("bound_differences")(self))
@@ -201,8 +201,8 @@ class Comparison(Shown):
             if {a, b} == {pair.a, pair.b}:
                 return pair
         if a == b:
-            raise UsageError(f"A pair is of two systems; found {a!r} twice.")
-        raise UsageError(f"{a!r} and {b!r} were not compared: the baseline is {self.baseline!r}.")
+            raise UsageError(f"A pair needs two systems, found {a!r} twice.")
+        raise UsageError(f"{a!r} and {b!r} were not compared. Name the baseline {self.baseline!r}.")
 
     def differences(
         self, measure: str | Measure | None = None, a: str | None = None, b: str | None = None
@@ -234,7 +234,7 @@ class Comparison(Shown):
 
     @cached_property
     def remarks(self) -> tuple[str, ...]:
-        """What limits the numbers, a sentence each."""
+        """The limits of the numbers, a sentence each."""
         return tuple(comparison_remarks(self))
 
     @property
@@ -397,17 +397,17 @@ class Comparison(Shown):
 
     def _name_of(self, measure: str | Measure) -> str:
         if not isinstance(measure, str | Measure):
-            raise UsageError(f"A measure is a text such as 'nDCG@10'; found {measure!r}.")
+            raise UsageError(f"A measure is a text such as 'nDCG@10', found {measure!r}.")
         by_name = {str(compared): compared for compared in self.measures}
         parsed = measure if isinstance(measure, Measure) else by_name.get(measure) or parse(measure)
         if parsed not in self.measures:
             have = ", ".join(by_name)
-            raise UsageError(f"{parsed} was not compared; these were: {have}.")
+            raise UsageError(f"{parsed} was not compared. Name one of {have}.")
         return str(parsed)
 
     def _number_of(self, name: str) -> int:
         if not isinstance(name, str) or name not in self.names:
-            raise UsageError(f"System {name!r:.80} not found; there are: {', '.join(self.names)}.")
+            raise UsageError(f"Unknown system {name!r:.80}. Name one of {', '.join(self.names)}.")
         return self.names.index(name)
 
 
@@ -499,13 +499,13 @@ def compare(
         first = next(iter(systems.values()), None)
         if isinstance(first, Mapping) and isinstance(next(iter(first.values()), None), Real):
             raise UsageError(
-                "compare takes Scores, or runs by name, {'bm25': run, 'dense': run}; this is one "
-                "run, {query: {doc: score}}."
+                "This is one run, {query: {doc: score}}. Pass two or more by name: "
+                "{'bm25': run, 'dense': run}."
             )
         twice = (second is not None and qrels is not None) or (more and measures is not None)
         if names is not None or twice or len(more) > 1:
             raise UsageError(
-                "Systems by name take judgments and measures, each once: "
+                "Systems by name take judgments and measures, once each. Write "
                 "compare({'bm25': run, 'dense': run}, qrels, measures)."
             )
         judgments: Any = qrels if second is None else second
@@ -513,13 +513,11 @@ def compare(
         names, scored = list(systems), _score_named(systems, judgments, measures, scoring_options)
     elif scoring_options or qrels is not None:
         odd = next(iter(scoring_options), "qrels")
-        raise UsageError(f"{odd} goes with runs by name, {{'bm25': run, …}}; Scores have theirs.")
+        raise UsageError(f"{odd} applies to runs by name; Scores have theirs. Omit it.")
     elif any(map(_is_path, scored)):
-        raise UsageError(
-            "Run files need judgments: compare(['bm25.run', 'dense.run'], 'qrels.txt')."
-        )
+        raise UsageError("Run files need judgments: compare(['a.run', 'b.run'], 'qrels.txt').")
     if len(scored) < 2:
-        raise UsageError(f"compare takes two or more systems; found {len(scored)}.")
+        raise UsageError(f"compare needs two or more systems, found {len(scored)}. Add one.")
     aligned = align(
         scored,
         names=names,
@@ -582,9 +580,9 @@ def _score_named(
     scored = [system for system in systems.values() if isinstance(system, Scores)]
     run = next((name for name, each in systems.items() if not isinstance(each, Scores)), None)
     if run is None and systems and (options or qrels is not None):
-        raise UsageError("All systems are scored, so there is nothing to judge or to choose.")
+        raise UsageError("All systems are Scores already. Omit judgments and conventions.")
     if run is not None and qrels is None:
-        raise UsageError(f"{run!r} is a run: give the judgments, too.")
+        raise UsageError(f"{run!r} is a run. Pass the judgments too.")
     truth: QrelsLike = {} if qrels is None or run is None else as_judgments(qrels)
     if measures is None:  # those of a system that is scored already, else what the command takes
         measures = scored[0].measures if scored else ("nDCG@10",)
@@ -598,9 +596,7 @@ def _pairs_to_test(names: tuple[str, ...], baseline: str | None) -> list[tuple[i
     if baseline is None:
         return list(combinations(range(len(names)), 2))
     if not isinstance(baseline, str) or baseline not in names:
-        raise UsageError(
-            f"The baseline {baseline!r:.80} is not among the systems: {', '.join(names)}."
-        )
+        raise UsageError(f"Unknown baseline {baseline!r:.80}. Name one of {', '.join(names)}.")
     other = names.index(baseline)
     return [(number, other) for number in range(len(names)) if number != other]
 

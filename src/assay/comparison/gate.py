@@ -25,7 +25,7 @@ from assay.comparison.compare import Comparison
 from assay.comparison.pairs import FEWEST_FOR_MARGIN, Pair
 from assay.comparison.standings import Standing
 from assay.comparison.verdict import RESTS, describe_numbers, describe_p, join_names
-from assay.core.text import fixed, rounded_up, signed
+from assay.core.text import fixed, rounded_up, signed, spoken
 from assay.errors import FormatError, UsageError
 from assay.io.fingerprints import digest_of_arrays, fingerprint_of
 from assay.io.plain_data import parse_json
@@ -102,7 +102,7 @@ class Means(Protocol):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all systems."""
+        """The names of all systems."""
 
     @property
     def baseline(self) -> str | None:
@@ -138,10 +138,10 @@ def worse_than_baseline(comparison: Comparison) -> Iterator[str]:
     With a margin: which are not shown to be non-inferior. All systems and measures must pass, so
     that their p-values need no correction: the gate passes wrongly only if all tests err. What
     cannot be tested does not pass. A system with the scores of the baseline passes always; for
-    others, a margin that so many queries cannot show is refused.
+    others, a margin that these queries cannot show is refused.
     """
     if comparison.baseline is None:
-        raise UsageError("A baseline is needed: name it with --baseline.")
+        raise UsageError("A baseline is required. Name it with --baseline.")
     changed = changed_pairs(comparison)
     if comparison.settings.margin is None:
         yield from filter(None, map(_worse, changed))
@@ -163,7 +163,7 @@ def changed_pairs(comparison: Comparison) -> list[Pair]:
 
 
 def refuse_margin(pair: Pair, least: float, look: int | None = None) -> None:
-    """Refuse a margin below the least one that so many queries can show."""
+    """Refuse a margin below the least one that these queries can show."""
     margin, n, units = pair.settings.margin, pair.n_units, pair.units
     if margin is None or margin >= least or n == 0:
         return
@@ -202,7 +202,9 @@ def describe_pass(comparison: Comparison, baseline: str) -> str:
     unsure = [f"{p.a} on {p.measure}" for p in comparison.pairs if p.outcome == "probably worse"]
     if unsure:
         more = "Use --margin to fail unless a loss is ruled out"
-        return f"no sure loss against {on}. Probably worse: {join_names(unsure)} ({RESTS}). {more}"
+        return (
+            f"no certain loss against {on}. Probably worse: {join_names(unsure)} ({RESTS}). {more}"
+        )
     return f"no significant loss against {on}"
 
 
@@ -224,13 +226,13 @@ def _not_within_margin(pair: Pair) -> str:
     sure = f"{100 * (1 - pair.settings.level):g} %, one-sided"
     bound = "" if math.isnan(least) else f", at least {fixed(least, sign=True)} ({sure})"
     why = f"; {test.note}" if test.note else ""
-    return not_shown(pair, f"{signed(pair.difference)}{bound}, {describe_p(test.p)}{why}")
+    return not_shown(pair, spoken(f"{signed(pair.difference)}{bound}, {describe_p(test.p)}{why}"))
 
 
 def not_shown(pair: Pair, numbers: str) -> str:
     """Say that a system is not shown to be within the margin of the baseline."""
     margin = pair.settings.margin
-    return f"{pair.a} is not shown to be within {margin:g} of {pair.b} on {pair.measure}: {numbers}"
+    return f"{pair.a} may lose {margin:g} or more against {pair.b} on {pair.measure}: {numbers}"
 
 
 _LOOKS_VERSION: Final = 1
@@ -251,7 +253,7 @@ class SequentialTest:
 
     @property
     def sentences(self) -> list[str]:
-        """What is known of each system at this look."""
+        """The state of each system at this look, a sentence each."""
         return [pair.sentence for pair in self.pairs]
 
     def to_dict(self) -> dict[str, Any]:
@@ -264,14 +266,14 @@ class SequentialTest:
 
 
 def look_at(comparison: Comparison, number: int, *, seen_before: bool = False) -> SequentialTest:
-    """Ask the gate for the `number`-th time on the same queries and baseline.
+    """Run the gate for the `number`-th time on these queries and baseline.
 
     Without a margin, the chance that any system that is not worse than the baseline ever fails is
     at most the level of the comparison; with one, the chance that any system that is worse by the
     margin or more ever passes. The systems must not be made from the queries.
     """
     if comparison.baseline is None:
-        raise UsageError("A baseline is needed: name it with --baseline.")
+        raise UsageError("A baseline is required. Name it with --baseline.")
     # With a margin each system must pass on each measure, so that only one of its tests may err.
     several = len(comparison.pairs) if comparison.settings.margin is None else 1
     share = look_share(number) / several
@@ -298,8 +300,8 @@ def width_of(measure: Measure) -> float:
     """Return the range of a measure; an error where it has none."""
     if measure.bounds is None:
         raise UsageError(
-            f"{measure} has no largest value, which a gate over many looks needs to know. Take a "
-            "measure between 0 and 1, or ask without --look and --look-file."
+            f"{measure} has no upper bound, which repeated looks need. Choose a measure between 0 "
+            "and 1, or omit --look and --look-file."
         )
     low, high = measure.bounds
     return high - low
@@ -324,7 +326,7 @@ class PairLook:
 
     @cached_property
     def p(self) -> float:
-        """Of worse (without a margin) or of not worse by the margin, corrected for all looks."""
+        """p of being worse, or with a margin of not losing it, corrected for all looks."""
         return min(1.0, self.bets.p(self._at) / self.share)
 
     @property
@@ -334,7 +336,7 @@ class PairLook:
 
     @cached_property
     def bound(self) -> float:
-        """What the difference is at most (without a margin), or at least, at all looks together.
+        """Upper bound of the difference, or with a margin the lower one, over all looks.
 
         It is below 0 (above −margin) exactly if `shown`.
         """
@@ -347,7 +349,7 @@ class PairLook:
 
     @property
     def least_margin(self) -> float:
-        """Smallest margin that so many queries can show at this look where none differs."""
+        """The smallest margin that these queries can show at this look if none differs."""
         equal = EProcess(np.zeros_like(self.bets.sums), self.bets.sizes, self.bets.width)
         return equal.highest(self.pair.settings.level * self.share)
 
@@ -359,8 +361,8 @@ class PairLook:
         if few or self.bets.smallest_p(self._at) <= level * self.share:
             return few or ""
         return (
-            f"{self.bets.n_units} {units} can show nothing at look {self.number} and "
-            f"{100 * level:g} % over all looks"
+            f"{self.bets.n_units} {units} are too few for look {self.number} ({100 * level:g} % "
+            "in all)"
         )
 
     @property
@@ -382,7 +384,7 @@ class PairLook:
         pair = self.pair
         what = f"{pair.a} − {pair.b} on {pair.measure}: {self._numbers}"
         if self.unchanged:
-            what = f"{pair.a} has the scores of {pair.b} on {pair.measure}"
+            what = f"{pair.a} and {pair.b} have equal scores on {pair.measure}"
         return f"Look {self.number}: {(self.untestable and self.reason) or what}"
 
     @property
@@ -390,7 +392,7 @@ class PairLook:
         sure = f"{100 * (1 - self.pair.settings.level):g} %"
         which = "at most" if self.pair.settings.margin is None else "at least"
         bound = f"{which} {fixed(self.bound, sign=True)} ({sure} over all looks)"
-        return f"{signed(self.pair.difference)}, {bound}, {describe_p(self.p)}"
+        return spoken(f"{signed(self.pair.difference)}, {bound}, {describe_p(self.p)}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; undefined numbers are None."""
@@ -424,7 +426,7 @@ def count_look(comparison: Comparison, path: str) -> tuple[int, bool]:
 
 
 def _identify(comparison: Comparison) -> tuple[str, str]:
-    """Digests of the baseline on its queries and measures, and of the systems to be tested."""
+    """Return digests of the baseline on its queries and measures, and of the tested systems."""
     number = comparison.names.index(comparison.baseline or "")
     values = np.stack([comparison.values_on(measure) for measure in comparison.measures])
     candidates = np.delete(values, number, axis=1)
@@ -443,8 +445,8 @@ def read_gates(path: str) -> dict[str, list[str]]:
     data = parse_json(read_text(path), path)
     if isinstance(data, dict) and data.get("looks_version", _LOOKS_VERSION) != _LOOKS_VERSION:
         raise FormatError(
-            f"{path} is a file of looks of version {data['looks_version']!r}; this program reads "
-            f"{_LOOKS_VERSION}. Use a newer one, or another file."
+            f"{path} has the version {data['looks_version']!r} of looks; this program reads "
+            f"{_LOOKS_VERSION}. Update Assay, or name another file."
         )
     gates = data.get("gates") if isinstance(data, dict) else None
     if not isinstance(gates, dict) or not all(
@@ -452,7 +454,7 @@ def read_gates(path: str) -> dict[str, list[str]]:
         for looks in gates.values()
     ):
         raise FormatError(
-            f"{path} is not a file of looks: it has no table 'gates' of lists of looks. Name one "
-            "that this gate wrote, or that does not exist yet."
+            f"{path} is not a file of looks: it has no table 'gates'. Name one that this gate "
+            "wrote, or a new one."
         )
     return gates

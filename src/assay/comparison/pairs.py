@@ -77,8 +77,8 @@ class ComparisonSettings:
             samples.check_margin(self.margin)
         if self.correction in ("tukey", "max-t") and self.test != "randomisation":
             raise UsageError(
-                f"Correction {self.correction} is itself a randomisation test of all pairs; "
-                f"test={self.test!r} goes with holm, bonferroni, bh or none."
+                f"Correction {self.correction} is a test of all pairs by randomisation. With "
+                f"test={self.test!r} take holm, bonferroni, bh or none."
             )
 
     @property
@@ -211,7 +211,7 @@ class Pair:
 
     @property
     def units(self) -> str:
-        """What is resampled and tested, in a word."""
+        """The units that are resampled and tested, in a word."""
         return "queries" if self._clusters is None else "groups"
 
     @property
@@ -221,7 +221,7 @@ class Pair:
 
     @property
     def items(self) -> str:
-        """What wins, ties and losses count, in a word."""
+        """The items that wins, ties and losses count, in a word."""
         return "queries"
 
     @property
@@ -389,7 +389,7 @@ class Pair:
 
     @cached_property
     def least_margin(self) -> float:
-        """Smallest margin that so many queries can show where none differs; inf if none can be."""
+        """The smallest margin that these queries can show if none differs; else inf."""
         if self.n_units < FEWEST_FOR_MARGIN or self.drawn_too_rarely:
             return math.inf
         return least_margin(self.n_units, self.settings.level, self._span)
@@ -489,7 +489,7 @@ _Set = tuple[Floats, NDArray[Any] | None]  # values of systems on some queries, 
 
 @dataclass(frozen=True)
 class _Inference:
-    """What the family says of one pair; the interval is None where the pair has its own."""
+    """The joint inference on one pair; the interval is None where the pair has one."""
 
     p: float
     test: TestResult
@@ -542,7 +542,7 @@ def _infer_apart(
 
 
 def _smallest_adjusted(tests: list[TestResult], correction: str) -> Floats:
-    """Return the smallest p of each test after the correction, all others being as they are."""
+    """Return the smallest corrected p of each test, all others unchanged."""
     least = np.array([_smallest_raw_p(test) for test in tests])
     raw = np.array([test.p for test in tests])
     p_values = np.sort(raw[~np.isnan(raw)])
@@ -560,7 +560,7 @@ def _smallest_adjusted(tests: list[TestResult], correction: str) -> Floats:
 
 
 def smallest_by_rate(raw: Floats, least: Floats) -> Floats:
-    """Return what Benjamini & Hochberg make of each p at its least, all others being as they are.
+    """Return the smallest Benjamini–Hochberg p of each test, all others unchanged.
 
     A p that falls to the first rank after those below it pushes what it passes one rank further.
     """
@@ -585,7 +585,7 @@ def _infer_by_range(
     tests: list[TestResult],
     settings: ComparisonSettings,
 ) -> Iterator[_Inference]:
-    """Tukey's test: a difference counts against the range of all systems."""
+    """Run Tukey's test: compare each difference with the range of all systems."""
     sums, sizes = samples.units_table(values, clusters)
     total, n_systems = max(float(sizes.sum()), 1.0), len(values)
     tukey = tukey_hsd(sums, resamples=settings.resamples, seed=settings.seed)

@@ -60,7 +60,7 @@ class Sensitivity:
 
     @property
     def verdict(self) -> str:
-        """What depends on the rules, in a sentence or two."""
+        """The outcome that depends on the rules, in a sentence or two."""
         return " ".join(self._sentences())
 
     def _sentences(self) -> Iterator[str]:
@@ -83,12 +83,12 @@ class Sensitivity:
             yield f"The order of the others changes under {', '.join(changed)}."
 
     def _describe_certainty(self) -> Iterator[str]:
-        """Return the leader may be the same under all rules, and yet not as clearly separable."""
+        """Describe leaders that stay first but are not as clearly separable."""
         if self.base.baseline is None:
             clear = [rule for rule, each in self.comparisons.items() if _is_clear(each)]
             if 0 < len(clear) < len(self.comparisons):
                 rules = ", ".join(clear)
-                yield f"It is separable from the second only under {rules}."
+                yield f"Its lead is significant only under {rules}."
             return
         outcomes = [[pair.outcome for pair in each.pairs] for each in self.comparisons.values()]
         varying = [

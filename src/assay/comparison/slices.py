@@ -20,7 +20,7 @@ from assay.comparison.alignment import Aligned
 from assay.comparison.pairs import ComparisonSettings, Pair, compare_pairs
 from assay.comparison.standings import SystemBlock, difference_cells, pair_cells, pair_interval_head
 from assay.comparison.verdict import describe_p, describe_test, join_names
-from assay.core.text import natural_order, signed
+from assay.core.text import natural_order, signed, spoken
 from assay.errors import UsageError
 from assay.measures import Measure
 from assay.stats import Interval, JointPairs, compare_jointly
@@ -136,13 +136,13 @@ class SliceComparison:
         return [contrast for contrast in self.macro if contrast.measure == str(measure)]
 
     def interaction_p(self, a: str, b: str, measure: str | Measure) -> float:
-        """p of a difference that is the same in all slices; NaN where it was not tested."""
+        """Return p of an equal difference in all slices; NaN where it was not tested."""
         p_values = [c.p for c in self.interactions_on(measure) if {c.a, c.b} == {a, b}]
         return min((p for p in p_values if not math.isnan(p)), default=math.nan)
 
     @property
     def family(self) -> str:
-        """What shares one error rate, in words."""
+        """The comparisons that share one error rate, in words."""
         tested = self.tested_on(self.measures[0])
         if not tested:
             return "no slice is large enough"
@@ -188,7 +188,7 @@ class SliceComparison:
             yield f"In the mean of {len(tested)} slices {_describe_macro(macro[0])}"
 
     def _first(self, measure: str | Measure) -> dict[tuple[str, str], str]:
-        """Of each pair the one whose difference to the other is shown: the same in all slices."""
+        """Return the system of each pair that is shown first, the same one in all slices."""
         tested = self.tested_on(measure)
 
         def total(name: str) -> float:
@@ -291,7 +291,7 @@ def compare_slices(
 ) -> SliceComparison:
     """Compare the systems in each slice of the queries that the labels of `aligned` make."""
     if settings.correction == "tukey":
-        raise UsageError("Correction tukey is of one set of queries; slices go with max-t or holm.")
+        raise UsageError("Correction tukey does not support slices. Use max-t or holm.")
     cut = _SliceQueries.of(aligned, column)
     slices: list[SystemBlock] = []
     interactions: list[Contrast] = []
@@ -337,7 +337,7 @@ class _SliceQueries:
         labels = np.asarray(aligned.slices)
         names = sorted(set(labels.tolist()) - {""}, key=natural_order)
         if not names:
-            raise UsageError(f"No query has a slice: the column {column!r} is empty.")
+            raise UsageError(f"No query has a slice: the column {column!r} is empty. Fill it.")
         inside = {name: labels == name for name in names}
         defined = ~np.isnan(aligned.values).all(axis=(0, 1))  # for some system
         units = np.arange(len(labels)) if aligned.clusters is None else aligned.clusters
@@ -357,7 +357,7 @@ class _SliceQueries:
 
 @dataclass(frozen=True, eq=False)
 class _OneMeasure:
-    """What all that is said of one measure is computed from."""
+    """Inputs of all statements on one measure."""
 
     aligned: Aligned
     measure: Measure
@@ -429,7 +429,7 @@ class _OneMeasure:
         return int((~np.isnan(rows).any(axis=0) & (self.cut.numbers >= 0)).sum())
 
     def macro_means(self, n: int) -> Iterator[tuple[str, Interval]]:
-        """Return the mean of slices of each system, with an interval of its own."""
+        """Return the mean of slices of each system, with its interval."""
         least, most = self.measure.bounds or (-math.inf, math.inf)
         for name, row in zip(self.aligned.names, self.values, strict=True):
             nothing = np.where(np.isnan(row), np.nan, 0.0)
@@ -460,7 +460,7 @@ def _outcome(block: SystemBlock) -> str:
         return "too few queries"
     if len(block.pairs) > 1:
         clear = sum(pair.winner is not None for pair in block.pairs)
-        return f"{clear or 'none'} of {len(block.pairs)} pairs separated"
+        return f"{clear or 'none'} of {len(block.pairs)} pairs differ"
     pair = block.pairs[0]
     if pair.winner is None:
         return pair.outcome
@@ -484,17 +484,18 @@ def _dependence(column: str, contrasts: Sequence[Contrast], names: Sequence[str]
     interval = most.interval if turn == 1 else -most.interval
     also = [c.slice if one_pair else f"{c.slice} ({c.a} − {c.b})" for c in clear[1:]]
     elsewhere = names[1] if len(names) == 2 else "the mean of the others"
-    more = f"; it is another also in {join_names(also)}" if also else ""
+    more = f"; it also differs in {join_names(also)}" if also else ""
     return (
         f"The difference {most.a} − {most.b} depends on {column}: in {most.slice} it is {how_much} "
-        f"by {interval.estimate:.4f} {interval.text()} than in {elsewhere}, "
+        f"by {interval.estimate:.4f} {spoken(interval.sentence())} than in {elsewhere}, "
         f"{describe_p(most.p)} ({how}){more}"
     )
 
 
 def _describe_macro(contrast: Contrast) -> str:
     interval = contrast.interval
-    words = f"{signed(interval.estimate)} {interval.sentence()}, {describe_p(contrast.p)} (max-t)"
+    numbers = spoken(f"{signed(interval.estimate)} {interval.sentence()}")
+    words = f"{numbers}, {describe_p(contrast.p)} (max-t)"
     if not contrast.clear:
         return f"{contrast.a} and {contrast.b} do not differ significantly: {words}"
     how = "better" if contrast.difference > 0 else "worse"

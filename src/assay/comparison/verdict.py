@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.comparison.pairs import NOISE, POWER, ComparisonSettings, Pair, skew_against
-from assay.core.text import Remark
+from assay.core.text import Remark, spoken
 from assay.stats.bounded import ONLY
 from assay.stats.samples import effective_number
 from assay.tables.table import Words
@@ -98,7 +98,7 @@ def describe_test(settings: ComparisonSettings, n_pairs: int, n_slices: int = 1)
 
 
 def describe_p(p: float) -> str:
-    """`p = 0.0123`, `p < 0.0001`, or `no p`."""
+    """Format p: `p = 0.0123`, `p < 0.0001`, or `no p`."""
     if math.isnan(p):
         return "no p"
     return f"p < {_SMALLEST_SHOWN}" if p < _SMALLEST_SHOWN else f"p = {p:.4f}"
@@ -242,7 +242,7 @@ def _decimals(value: float) -> str:
     while digits < 6 and float(f"{value:.{digits}f}") == 0:
         digits += 1
     text = f"{value:+.{digits}f}" if float(f"{value:.{digits}f}") else f"{value:+.0e}"
-    return text.replace("-", "−", 1) if value < 0 else text
+    return spoken(text)
 
 
 def _all_others(number: int) -> str:
@@ -327,8 +327,9 @@ def _uneven_groups(clusters: NDArray[Any] | None, settings: ComparisonSettings) 
         how = "very uneven" if very else "uneven"
         yield (
             f"the {len(sizes):,} groups by {settings.by} are of {how} size and count like "
-            f"{effective:.1f} (the largest holds {sizes.max() / sizes.sum():.0%} of the queries): "
-            "differences are found too often; take more groups, or fewer queries of the largest"
+            f"{effective:.1f} (the largest holds {sizes.max() / sizes.sum():.0%} of the queries), "
+            "so false positives are more frequent: use more groups, or fewer queries of the "
+            "largest"
         )
 
 
@@ -374,8 +375,8 @@ def _one_sided(pairs: Sequence[Pair]) -> Iterable[Remark]:
         constant = [name for name, row in rows if np.ptp(row) <= NOISE]
         what = f"{constant[0]} has" if constant else f"{flat[0].a} and {flat[0].b} differ by"
         yield Remark(
-            f"{what} the same value on all {flat[0].effect.n} queries, so that other "
-            f"values were not seen and p is too small; take more queries{_as_for_more(flat)}",
+            f"{what} the same value on all {flat[0].effect.n} queries, so p is too small: use "
+            f"more queries{_as_for_more(flat)}",
             "p may be too small: values do not vary",
             "p of {} pairs may be too small: values do not vary",
             len(flat),
@@ -384,9 +385,9 @@ def _one_sided(pairs: Sequence[Pair]) -> Iterable[Remark]:
         worst = max(lopsided, key=_tail_of)
         skew = _tail_of(worst) * math.sqrt(worst.n_units)
         yield Remark(
-            f"{worst.winner} leads {worst.loser} by many small differences against a "
-            f"few large ones (skewness {-skew:.1f} with {worst.n_units} {worst.units}), so that p "
-            f"is too small; take more {worst.units}, or look at the losses "
+            f"{worst.winner} leads {worst.loser} by many small differences against a few large "
+            f"ones (skewness {-skew:.1f} with {worst.n_units} {worst.units}), so p is too small: "
+            f"use more {worst.units}, or look at the losses "
             f"(--differences){_as_for_more(lopsided)}",
             "p may be too small: nearly all differences point one way",
             "p of {} pairs may be too small: nearly all differences point one way",
@@ -398,9 +399,9 @@ def _one_sided_slices(slices: Iterable[SystemBlock]) -> Iterable[Remark]:
     names = [block.name for block in slices if any(pair.doubt for pair in block.pairs)]
     if names:
         yield Remark(
-            f"in {join_names(names)} a lead rests on few queries that are alike, or on "
-            "many small differences against a few large ones, so that its p is too small; take "
-            "more queries of the kind",
+            f"in {join_names(names)} a lead rests on few queries that are alike, or on many small "
+            "differences against a few large ones, so its p is too small: use more queries of "
+            "the kind",
             "p may be too small in a slice",
             "p may be too small in {} slices",
             len(names),
@@ -420,6 +421,6 @@ def unequal_variances(pairs: Sequence[Pair]) -> Iterable[str]:
     positive = [variance for variance in variances if variance > 0]
     if positive and max(positive) > _MOST_UNEQUAL * min(positive):
         yield (
-            f"randomised Tukey HSD takes the variances of differences for equal, and "
-            f"they are as {max(positive) / min(positive):.0f} to 1: use correction max-t"
+            "randomised Tukey HSD assumes equal variances of differences, and they are as "
+            f"{max(positive) / min(positive):.0f} to 1: use correction max-t"
         )

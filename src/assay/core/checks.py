@@ -18,14 +18,14 @@ from assay.errors import IdError, MismatchError, ShapeError, UsageError, ValueRa
 
 
 def check_cutoff(k: Any, name: str = "k") -> int:
-    """k as an int ≥ 1; True, 2.5, 0 and −1 are refused."""
+    """Return k as an int ≥ 1; refuse True, 2.5, 0 and −1."""
     whole = type(k) is int or (  # the rule, and told soonest
         isinstance(k, numbers.Integral) and not isinstance(k, bool | np.bool_)
     )
     if not whole or int(k) < 1:
         raise UsageError(f"{name} must be a whole number ≥ 1, found {k!r:.80}.")
     if int(k) > LARGEST_WHOLE:
-        raise UsageError(f"{name} must be a whole number up to 10^15; it is larger.")
+        raise UsageError(f"{name} must be at most 10^15. Use a smaller number.")
     return int(k)
 
 
@@ -41,7 +41,7 @@ def is_real(value: Any) -> bool:
 
 
 def check_choice(value: Any, choices: Sequence[str], name: str) -> str:
-    """One of a few words; American spellings are understood.
+    """Return one of a few words; accept American spelling.
 
     >>> check_choice("randomization", ("randomisation", "t"), "test")
     'randomisation'
@@ -53,7 +53,7 @@ def check_choice(value: Any, choices: Sequence[str], name: str) -> str:
 
 
 def check_flag(value: Any, name: str) -> bool:
-    """Return True or False; anything else is refused."""
+    """Return True or False; refuse anything else."""
     if not isinstance(value, bool | np.bool_):
         raise UsageError(f"{name} must be True or False, found {value!r:.80}.")
     return bool(value)
@@ -66,7 +66,7 @@ def require(value: Any, kind: Any, what: str, example: str) -> None:
 
 
 def plain_array(values: Any, what: str) -> NDArray[Any]:
-    """Return an array of whatever shape; rows of different lengths are refused."""
+    """Return an array of any shape; refuse rows of different lengths."""
     if getattr(values, "mask", None) is not None and isinstance(values, np.ndarray):
         raise ShapeError(
             f"{what} is a masked array. Fill it, or mark unused places by document number −1."
@@ -75,13 +75,11 @@ def plain_array(values: Any, what: str) -> NDArray[Any]:
     try:
         return np.asarray(values)
     except ValueError:
-        raise ShapeError(
-            f"{what} has rows of different lengths; all must be equally long."
-        ) from None
+        raise ShapeError(f"{what} has rows of different lengths. Make them equal.") from None
 
 
 def as_list(values: Any, what: str) -> list[Any]:
-    """Return the values one by one; a single value, or None, is refused.
+    """Return the values as a list; refuse a single value or None.
 
     Floats of less than 64 bits keep their type, which says how large a whole number they hold.
     """
@@ -98,7 +96,7 @@ def _is_narrow(dtype: np.dtype[Any]) -> bool:
 
 
 def flaw_of(text: Any) -> str:
-    """Why something is not text that a file can hold; "" for text, empty or not."""
+    """Return why a value is no text that a file can hold; "" if it is."""
     if not isinstance(text, str):
         return f"is {type(text).__name__}, not text: {text!r:.60}"
     try:
@@ -113,8 +111,8 @@ def real_matrix(values: Any, what: str) -> NDArray[Any]:
     array = plain_array(values, what)
     if array.dtype == object:
         raise ShapeError(
-            f"{what} is an object array, not an array of numbers. Rows of different lengths, "
-            "None, or text among the numbers cause this."
+            f"{what} is an object array, not an array of numbers. Give rows of equal length that "
+            "hold numbers only: no None, no text."
         )
     if array.dtype.kind not in "iufb" or array.dtype.kind == "b":
         raise ValueRangeError(f"{what} must hold real numbers, found dtype {array.dtype}.")
@@ -136,7 +134,7 @@ def check_finite(values: NDArray[np.floating[Any]], what: str, queries: Ids | No
     query = f" (query {queries[cell[0]]!r})" if queries is not None and len(cell) == 2 else ""
     raise ValueRangeError(
         f"{what} holds {values[cell]} at {where}{query}; {int(bad.sum())} such values in all. "
-        "Remove or replace them: such values say nothing about a document."
+        "Remove or replace them."
     )
 
 
@@ -162,13 +160,13 @@ def check_unique(ids: Ids, what: str) -> None:
     pair = ids.first_duplicate()
     if pair is not None:
         raise IdError(
-            f"The {what} id {ids[pair[0]]!r} appears twice, in rows {pair[0]} and {pair[1]}. "
-            f"Each {what} id must be unique."
+            f"The {what} id {ids[pair[0]]!r} appears twice, in rows {pair[0]} and {pair[1]}. Each "
+            f"{what} id must be unique; remove or rename one."
         )
 
 
 def check_doc_numbers(docs: NDArray[Any], n_docs: int | None) -> NDArray[np.int32]:
-    """Document numbers as int32, each from 0 to n_docs − 1; −1 marks an unused place."""
+    """Return document numbers as int32, from 0 to n_docs − 1; −1 marks an unused place."""
     if docs.dtype.kind not in "iu":
         raise ValueRangeError(
             f"Document numbers must be integers, found dtype {docs.dtype}. "
@@ -184,7 +182,7 @@ def check_doc_numbers(docs: NDArray[Any], n_docs: int | None) -> NDArray[np.int3
 
 
 def check_labels(labels: Any, what: str) -> NDArray[Any]:
-    """One label per row: all text or all integers, none missing."""
+    """Return one label per row: all text or all integers, none missing."""
     array = _as_label_array(labels, what)
     if array.ndim != 1:
         raise ShapeError(f"{what} must be one-dimensional, found shape {array.shape}.")
@@ -193,7 +191,7 @@ def check_labels(labels: Any, what: str) -> NDArray[Any]:
         if bad.any():
             row = int(np.argmax(bad))
             raise ValueRangeError(
-                f"{what} holds {array[row]} in row {row}: labels are text or whole numbers."
+                f"{what} holds {array[row]} in row {row}. Use text or whole numbers as labels."
             )
         _refuse_merged(array, what)
         return array.astype(np.int64)
@@ -209,7 +207,7 @@ def _as_label_array(labels: Any, what: str) -> NDArray[Any]:
     values = as_list(labels, what)
     for row, value in enumerate(values):
         if value is None or (isinstance(value, float) and math.isnan(value)):
-            raise ValueRangeError(f"{what} is missing in row {row} (found {value!r}).")
+            raise ValueRangeError(f"{what} is missing in row {row} (found {value!r}). Fill it.")
     kinds = {str if isinstance(value, str) else type(value).__mro__[-2] for value in values}
     if str in kinds and len(kinds) > 1:
         other = next(value for value in values if not isinstance(value, str))
@@ -228,7 +226,7 @@ def _as_label_array(labels: Any, what: str) -> NDArray[Any]:
 
 
 def _as_int64(labels: Any, what: str) -> NDArray[np.int64]:
-    """Integers of one type on both sides: numpy compares int64 with uint64 as floats."""
+    """Return int64: numpy compares int64 with uint64 as floats."""
     array = labels if isinstance(labels, np.ndarray) else np.array(labels, object)
     outside = (array < -(2**63)) | (array >= 2**63)
     if outside.any():
@@ -249,8 +247,8 @@ def _refuse_merged(array: NDArray[Any], what: str) -> None:
     if bad.any():
         row = int(np.argmax(bad))
         raise ValueRangeError(
-            f"{what} holds {array[row]} in row {row} as {array.dtype}, which cannot tell whole "
-            f"numbers from 2^{bits} on from their neighbours. Give integers or text."
+            f"{what} holds {array[row]} in row {row} as {array.dtype}, which is not exact from "
+            f"2^{bits} on. Give integers or text."
         )
 
 
@@ -265,7 +263,7 @@ def check_one_kind_of_label(left: NDArray[Any], right: NDArray[Any]) -> None:
 
 
 def check_ranks(ranks: Any, what: str = "ranks", low: int = 0) -> NDArray[np.int64]:
-    """Ranks or counts as int64, each a whole number ≥ low."""
+    """Return ranks or counts as int64, each a whole number ≥ low."""
     array = plain_array(ranks, what)
     if array.ndim != 1 or array.dtype.kind not in "iuf":
         raise ShapeError(
@@ -282,7 +280,7 @@ def check_ranks(ranks: Any, what: str = "ranks", low: int = 0) -> NDArray[np.int
 
 
 def check_numbers(numbers: Any, limit: int, what: str) -> NDArray[np.int64]:
-    """Row numbers from 0 to limit − 1, one-dimensional, as int64."""
+    """Return row numbers from 0 to limit − 1 as int64, one-dimensional."""
     array = plain_array(numbers, what)
     if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
         raise ShapeError(
@@ -295,15 +293,12 @@ def check_numbers(numbers: Any, limit: int, what: str) -> NDArray[np.int64]:
 
 
 def exact_scores(scores: NDArray[Any], what: str) -> NDArray[np.float64]:
-    """Scores as float64; numbers that would lose digits, and so tie, are refused."""
+    """Return scores as float64; refuse numbers that would lose digits, and so tie."""
     large = scores.dtype.kind in "iu" and scores.dtype.itemsize == 8 and scores.size
     if large and max(abs(int(scores.min())), abs(int(scores.max()))) > 2**53:
-        raise ValueRangeError(
-            f"{what} holds whole numbers beyond 2^53, which float64 cannot tell from their "
-            "neighbours. Scale or shift them."
-        )
+        raise ValueRangeError(f"{what} holds integers beyond 2^53, inexact in float64. Scale them.")
     if scores.dtype.itemsize > 8:
-        raise ValueRangeError(f"{what} is of {scores.dtype}; give float64, or less.")
+        raise ValueRangeError(f"{what} has dtype {scores.dtype}. Use float64 or a narrower one.")
     return scores.astype(np.float64)
 
 

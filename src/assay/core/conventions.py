@@ -117,11 +117,12 @@ class Conventions:
                 raise ConventionError(_unknown(f"value for {name}", value, choices))
         if self.unjudged == "bounds" and self.ties not in ("order", "expected"):
             raise ConventionError(
-                f"Bounds over unjudged documents need ties order or expected, found {self.ties!r}."
+                "Bounds over unjudged documents support ties order and expected only, found "
+                f"{self.ties!r}. Choose one of the two."
             )
         if not isinstance(self.preset, str) or not re.fullmatch(r"\w+\*?", self.preset):
             raise ConventionError(
-                f"The name of a preset is made of letters, digits and _, found {self.preset!r}."
+                f"A preset name holds letters, digits and _ only, found {self.preset!r}. Rename it."
             )
         object.__setattr__(self, "preset", _new_name(self.preset))
         if isinstance(self.depth, bool) or not isinstance(self.depth, int) or self.depth < 0:
@@ -176,7 +177,7 @@ class Conventions:
         """
         if not isinstance(signature, str):
             raise ConventionError(
-                f"Conventions are given by a preset's name or a signature, found {signature!r}."
+                f"Cannot read conventions {signature!r}. Pass a preset or signature."
             )
         if ":" not in signature:
             return preset(signature)
@@ -186,7 +187,7 @@ class Conventions:
         parts = parts[:end] + [part for part in parts[end:] if part.partition(":")[0] in _KEYS]
         choices = dict(_parse_part(part) for part in parts)
         if len(choices) < len(parts):
-            raise ConventionError(f"A part is given twice in the signature {signature!r}.")
+            raise ConventionError(f"The signature {signature!r} repeats a part. Remove one.")
         name = choices.pop("preset", "custom").rstrip("*")
         return (cls() if name == "custom" else preset(name)).replace(**choices)
 
@@ -217,7 +218,7 @@ def _parse_part(part: str) -> tuple[str, Any]:
     if value == "all":
         return key, 0
     if not value.isdecimal() or len(value) > 18:
-        raise ConventionError(f"depth in a signature is 'all' or a number, found {value!r}.")
+        raise ConventionError(f"depth in a signature must be 'all' or a number, found {value!r}.")
     return key, int(value)
 
 
@@ -324,12 +325,12 @@ def check_keywords(function: Callable[..., Any], choices: Mapping[str, Any]) -> 
         from inspect import signature  # only for messages
 
         keywords = [*signature(function).parameters, *Choices.__annotations__]
-        hint = did_you_mean(odd[0], keywords)
+        hint = did_you_mean(odd[0], keywords) or f" See help({function.__name__})."
         raise ConventionError(f"{function.__name__} has no keyword {odd[0]!r}.{hint}")
 
 
 def as_conventions(conventions: str | Conventions, **choices: Unpack[Choices]) -> Conventions:
-    """Conventions from a value, a preset's name or a signature, with single choices changed.
+    """Return conventions from a value, preset or signature, with single choices changed.
 
     >>> as_conventions("beir", ties="expected") == preset("beir").replace(ties="expected")
     True
@@ -375,7 +376,7 @@ def _text(value: Any) -> str:
 
 
 def setting_parts(settings: Settings) -> list[str]:
-    """Each setting as `key:value`, safe to stand between bars; a long value ends in its digest.
+    """Return each setting as `key:value`, safe between bars; a long value ends in its digest.
 
     >>> setting_parts({"model": "a|b", "metric": "dot"})
     ['model:a%7Cb', 'metric:dot']
@@ -384,7 +385,7 @@ def setting_parts(settings: Settings) -> list[str]:
 
 
 def _escape(value: str) -> str:
-    """Without white space, bars, or anything that does not print; `%` begins an escape."""
+    """Escape white space, bars and unprintable characters with `%`."""
     safe = "".join(
         character
         if character.isprintable() and character not in "%| "
@@ -401,7 +402,7 @@ def _digest(data: bytes) -> str:
 
 
 def join_settings(systems: Iterable[Settings]) -> dict[str, str]:
-    """Return the settings of several systems in one: where they differ, each system's in turn.
+    """Return the settings of several systems in one; where they differ, each system's in turn.
 
     >>> join_settings([{"metric": "dot", "k": "5"}, {"metric": "dot", "k": "9"}])
     {'metric': 'dot', 'k': '5;9'}
@@ -413,7 +414,7 @@ def join_settings(systems: Iterable[Settings]) -> dict[str, str]:
 
 
 def query_digest(ids: Ids) -> str:
-    """Return how many queries there are, and a digest of their ids, in any order, text or numbers.
+    """Return the number of queries, and a digest of their ids in any order.
 
     Rows that are only numbered are resampled in the order of numbers, not of ids, which it says.
 
@@ -428,7 +429,7 @@ def query_digest(ids: Ids) -> str:
 
 
 def pair_digest(pairs: Any) -> str:
-    """How many different pairs of ids or numbers there are, and a digest of them, in any order.
+    """Return the number of different pairs, and a digest of them in any order.
 
     >>> pair_digest([(0, 7), (0, 5)]) == pair_digest([[0, 5], [0, 7], [0, 7]])
     True

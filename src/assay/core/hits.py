@@ -27,7 +27,7 @@ Found = tuple[Ints, Ints, Ints, Ints, Floats]  # offsets, rank, rank_lo, rank_hi
 
 
 class RankedQueries(NamedTuple):
-    """What hits need of a ranking beside the places of judged documents."""
+    """The parts of a ranking that hits need, besides ranks of judged documents."""
 
     query_ids: Ids
     lengths: Ints
@@ -164,7 +164,7 @@ class Hits:
         )
 
     def __repr__(self) -> str:
-        """Sizes in one line."""
+        """Return the sizes in one line."""
         return f"Hits({self.n_queries} queries, {len(self.rank)} judged documents retrieved)"
 
 
@@ -252,12 +252,12 @@ def condense(hits: Hits) -> Hits:
 
 
 def _refuse_split_ties(ranking: Ranking, conventions: Conventions) -> None:
-    """Half a tie group has no expected, best or worst order."""
+    """Refuse a cut tie group: half of one has no expected, best or worst order."""
     if conventions.ties == "order" or ranking.tie_split is None or not ranking.tie_split.any():
         return
     query = ranking.query_ids[int(np.argmax(ranking.tie_split))]
     cut = f"depth {conventions.depth} cuts" if conventions.depth else "The ranking was cut"
-    cure = "Use a cut-off in the measure (nDCG@10)" if conventions.depth else "Keep all ties"
+    cure = "Use a cutoff in the measure (nDCG@10)" if conventions.depth else "Keep all ties"
     if ranking.search:
         cure = "Search with keep_ties=True"
     raise ConventionError(
@@ -353,7 +353,7 @@ def cover_by(hits: Hits, judgments: Judgments, names: Ids) -> Hits:
 
 
 def _are_rows(ids: Ids, n_docs: int) -> NDArray[np.bool_]:
-    """Which ids are numbers of rows."""
+    """Return which ids are row numbers."""
     if ids.kind != "integer":
         return np.zeros(len(ids), bool)
     return (ids.numbers >= 0) & (ids.numbers < n_docs)
@@ -477,7 +477,7 @@ def rows_by_id(
 
 
 def regroup(hits: Found, rows: Ints) -> Found:
-    """Put what was found in rows into another order of them, as of `rows_by_id`."""
+    """Return found documents row by row in the order of `rows`."""
     at, offsets = gather(np.append(hits[0], hits[0][-1]), rows)
     return offsets, hits[1][at], hits[2][at], hits[3][at], hits[4][at]
 

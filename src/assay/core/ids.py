@@ -76,7 +76,7 @@ class Ids(ABC):
 
     @staticmethod
     def of_rows(numbers: npt.NDArray[Any], size: int | None = None) -> tuple[Ids, npt.NDArray[Any]]:
-        """Ids of rows that have none, where `numbers` are used (−1 means none), and their places.
+        """Return ids for numbered rows (−1 means none), and their places.
 
         They count from 0 to `size` or the largest number, unless that is far more than are used:
         then only these have an id, so that no number costs more than another.
@@ -117,12 +117,12 @@ class Ids(ABC):
     @property
     def utf8(self) -> tuple[Bytes, Ints]:
         """The bytes of text ids, and where each begins and ends."""
-        raise IdError("integer ids have no UTF-8 bytes; use `numbers`.")
+        raise IdError("Integer ids have no UTF-8 bytes. Use `numbers`.")
 
     @property
     def numbers(self) -> Ints:
         """The values of integer ids."""
-        raise IdError("text ids have no numbers; use `utf8`.")
+        raise IdError("Text ids have no numbers. Use `utf8`.")
 
     @abstractmethod
     def __len__(self) -> int:
@@ -142,8 +142,9 @@ class Ids(ABC):
 
     @abstractmethod
     def order(self, descending: bool = False) -> Ints:
-        """Find the permutation that sorts by the text of the ids, or by number where rows are
-        only numbered; equal ids keep their order."""
+        """Return the permutation that sorts by text, or numbered rows by number; equal ids keep
+        order.
+        """
 
     def match(self, other: Ids) -> Ints:
         """Find each id's place in `other`, or -1; `other` must hold no id twice.
@@ -158,15 +159,15 @@ class Ids(ABC):
         pair = other.first_duplicate()
         if pair is not None:
             raise IdError(
-                f"the id {other[pair[0]]!r} is there twice, in rows {pair[0]} and {pair[1]}, "
-                "so nothing can be matched with it. Make the ids unique."
+                f"the id {other[pair[0]]!r} appears twice, in rows {pair[0]} and {pair[1]}. Make "
+                "the ids unique."
             )
         if self is other or self == other:
             return _freeze(np.arange(len(self), dtype=np.int64))
         return _freeze(self._places_in(other))
 
     def first_duplicate(self) -> tuple[int, int] | None:
-        """Find the first id that appears a second time: its first and second place."""
+        """Return the first and second place of the first repeated id."""
         if self._duplicate == "unknown":
             self._duplicate = self._find_duplicate()
         return self._duplicate
@@ -323,7 +324,7 @@ class IntegerIds(Ids):
         return _freeze(kernels().order_ids(*self.sort_bytes, descending))
 
     def _sorts_by_number(self) -> bool:
-        """Return numbers with equally many digits stand in the order of their text."""
+        """Tell whether text order is number order, as for numbers of equal length."""
         if self.numbered or not len(self):
             return True
         low, high = int(self._numbers.min()), int(self._numbers.max())
@@ -387,8 +388,7 @@ def _freeze(values: AnyArray) -> AnyArray:
 
 
 def _text_keys(numbers: Ints) -> list[npt.NDArray[Any]]:
-    """Columns that are ordered as the decimal texts: sign, the digits filled up on the right, and
-    how many there are, since "1" comes before "10"."""
+    """Return columns that sort like decimal texts: sign, padded digits, number of digits."""
     size = np.abs(numbers).view(np.uint64)  # the lowest number is its own absolute value
     digits = np.maximum(np.searchsorted(_POWERS, size, side="right"), 1)
     filled = size * _POWERS[_MOST_DIGITS - digits]
@@ -418,17 +418,15 @@ def _of_one_kind(parts: Sequence[Ids]) -> list[Ids]:
         return list(parts)
     if any(part.numbered for part in parts):
         raise IdError(
-            f"rows that are only numbered (0, 1, …) cannot be matched with ids such as "
-            f"{text[0]!r}. Give the rows their ids, or number both sides."
+            f"Numbered rows (0, 1, …) cannot be matched with ids such as {text[0]!r}. Give the "
+            "rows their ids, or number both sides."
         )
     return [part.as_text() for part in parts]
 
 
 def _one_dimension(values: npt.NDArray[Any], what: str) -> npt.NDArray[Any]:
     if values.ndim != 1:
-        raise ShapeError(
-            f"{what} ids have the shape {values.shape}; give a one-dimensional array of ids."
-        )
+        raise ShapeError(f"{what} ids have the shape {values.shape}. Give a one-dimensional array.")
     return values
 
 
@@ -482,14 +480,13 @@ def _type_error(values: list[Any], what: str) -> IdError:
 
 
 def _range_error(row: int, value: object, what: str) -> IdError:
-    return IdError(
-        f"the {what} id in row {row} is {value}, which does not fit 64 bits. Give the ids as text."
-    )
+    return IdError(f"the {what} id in row {row}, {value}, exceeds 64 bits. Give ids as text.")
 
 
 def _pack_text(values: list[str], what: str) -> tuple[Bytes, Ints]:
-    """Join the texts into one blob. Line feeds between them are cut out again, so an id that
-    holds one of its own shows up as a wrong count."""
+    """Join the texts into one blob. Line feeds between them are cut out again, so an id that holds
+    one shows up as a wrong count.
+    """
     try:
         joined = np.frombuffer("\n".join(values).encode(), np.uint8)
     except UnicodeEncodeError:

@@ -18,7 +18,7 @@ from assay.native import kernels
 
 
 class Kept(dict[Any, Any]):
-    """What measures keep of judgments for the next ranking; a copy begins with nothing."""
+    """Values that measures cache with judgments; a copy begins empty."""
 
     def __reduce__(self) -> tuple[type[Kept], tuple[()]]:
         """Return a new one: what is kept can be computed again, and is not sent."""
@@ -26,7 +26,7 @@ class Kept(dict[Any, Any]):
 
 
 class Judgments:
-    """What is relevant to what. `Qrels` holds graded pairs or targets, `Labels` holds labels.
+    """Judgments: `Qrels` holds graded pairs or targets, `Labels` holds labels.
 
     Example:
         >>> Judgments.from_targets(["b"], query_ids=["q"], doc_ids=["a", "b"])
@@ -58,7 +58,7 @@ class Judgments:
     def from_pairs(
         query_ids: Ids, doc_ids: Ids, queries: ArrayLike, docs: ArrayLike, grades: ArrayLike
     ) -> Qrels:
-        """From one (query number, document number, grade) per judgment, in any order.
+        """Build judgments from one (query number, document number, grade) each, in any order.
 
         A pair given twice with the same grade counts once; with two grades it is refused.
         """
@@ -87,7 +87,7 @@ class Judgments:
         doc_ids: Iterable[object] | None = None,
         n_docs: int | None = None,
     ) -> Qrels:
-        """One gold document per query, as a number or, with `doc_ids`, as an id.
+        """Build judgments of one gold document per query, a number or, with `doc_ids`, an id.
 
         A missing target (None, or −1 among numbers) makes an empty query. Every other document
         is known not to be relevant.
@@ -118,7 +118,7 @@ class Judgments:
         query_ids: Iterable[object] | None = None,
         doc_ids: Iterable[object] | None = None,
     ) -> Labels:
-        """Return a document is relevant to a query if the two labels are equal.
+        """Build judgments by labels: a document is relevant if its label is the query's.
 
         >>> Judgments.from_labels(["cat"], ["cat", "dog"]).n_relevant.tolist()
         [1]
@@ -161,14 +161,14 @@ class Qrels(Judgments):
 
     @cached_property
     def in_id_order(self) -> Qrels:
-        """The same judgments, queries in order of their ids."""
+        """Judgments with queries in order of their ids."""
         at, offsets = gather(self.offsets, self.by_id)
         docs, grades = self.docs[at], self.grades[at]
         return replace(self, query_ids=self.sorted_ids, offsets=offsets, docs=docs, grades=grades)
 
     @cached_property
     def kept(self) -> Kept:
-        """What measures know of these judgments already, by the gain of a grade."""
+        """Cached values of measures, by the gain of a grade."""
         return Kept()
 
     @cached_property
@@ -177,7 +177,7 @@ class Qrels(Judgments):
         return bool((self.grades == np.rint(self.grades)).all())
 
     def __repr__(self) -> str:
-        """Sizes in one line."""
+        """Return the sizes in one line."""
         return f"Qrels({self.n_queries} queries, {len(self.docs)} judgments)"
 
 
@@ -197,13 +197,13 @@ class Labels(Judgments):
         return np.bincount(self.doc_labels, minlength=len(self.names))[self.query_labels]
 
     def __repr__(self) -> str:
-        """Sizes in one line."""
+        """Return the sizes in one line."""
         sizes = f"{self.n_queries} queries, {len(self.doc_ids)} docs, {len(self.names)} labels"
         return f"Labels({sizes})"
 
 
 def _are_distinct(row: Ints, doc: Ints, n_queries: int) -> bool:
-    """Whether no pair comes twice among judgments that stand in order of query, as files do."""
+    """Tell whether no pair repeats among judgments in order of query."""
     if (row[1:] < row[:-1]).any():
         return False
     offsets = np.searchsorted(row, np.arange(n_queries + 1))
@@ -254,6 +254,6 @@ def _numbers_of_ids(values: list[Any], names: Ids) -> Ints:
     places = Ids.of([values[row] for row in rows], what="target").match(names)
     if (places < 0).any():
         row = rows[int(np.argmax(places < 0))]
-        raise IdError(f"Target {values[row]!r} of query row {row} is not among doc_ids.")
+        raise IdError(f"Target {values[row]!r} of query row {row} is not among doc_ids. Add it.")
     numbers[rows] = places
     return numbers

@@ -81,16 +81,16 @@ def check_match(
     else:
         near = _near(ids, there, matched, _FEWEST_WITHOUT_PREFIX if prefixes else _LOOKED_AT + 1)
     if near is not None:
-        problem = f"{near[0]} {what} that are not in {place} are there under {near[1]}"
+        problem = f"{near[0]} {what} missing from {place} appear there under {near[1]}"
         return _refuse(problem, "Write the ids alike, or", allow=allow)
     few = either and n_matched < _LEAST_SHARE * min(len(ids), len(there))
     if few or (none and not n_matched):
         problem = (
-            f"{n_matched or 'none'} of the {len(ids):,} {what} {'are' if n_matched else 'is'} "
-            f"in {place}: not {name_few(ids.take(np.flatnonzero(~matched)), 3)}; it has "
-            f"{name_few(there, 3)}"
+            f"{n_matched or 'none'} of the {len(ids):,} {what} {'are' if n_matched else 'is'} in "
+            f"{place} (missing: {name_few(ids.take(np.flatnonzero(~matched)), 3)}; present: "
+            f"{name_few(there, 3)})"
         )
-        return _refuse(problem, "If the two belong together,", allow=allow)
+        return _refuse(problem, "Check both files; if they belong together,", allow=allow)
     return ()
 
 
@@ -124,7 +124,7 @@ def _refuse(problem: str, cure: str, *, allow: bool) -> tuple[str, ...]:
 
 
 def looks_alike(ids: Ids, matched: NDArray[np.bool_], some: Iterable[object]) -> bool:
-    """Whether ids fit for certain: enough are there, and the others look like what is there."""
+    """Tell whether ids certainly fit: enough are there, and the others look alike."""
     absent = np.flatnonzero(~matched)
     if len(ids) - len(absent) < _LEAST_SHARE * len(ids):
         return False
@@ -136,7 +136,7 @@ def looks_alike(ids: Ids, matched: NDArray[np.bool_], some: Iterable[object]) ->
 def _near(
     ids: Ids, there: Ids, matched: NDArray[np.bool_], by_prefix: int
 ) -> tuple[str, str] | None:
-    """Return how many of how many ids without a partner have a near one, and how these differ.
+    """Return the share of unmatched ids that have a near one, and how these differ.
 
     Fewer than `by_prefix` pairs that differ in a prefix do not count.
     """
@@ -172,7 +172,7 @@ def _spread(ids: Ids, most: int) -> Ids:
 
 
 def _looks_other(lacking: Ids, there: Iterable[str]) -> bool:
-    """Whether many ids without a partner have a length or kinds of characters unknown there."""
+    """Tell whether many unmatched ids have a length or characters unknown there."""
     unknown = Counter(map(_look, map(str, lacking)))
     left, many = len(lacking), 2 * _LEAST_SHARE * len(lacking)
     for look in map(_look, there):
@@ -183,7 +183,7 @@ def _looks_other(lacking: Ids, there: Iterable[str]) -> bool:
 
 
 def _is_written_otherwise(ids: Ids, there: list[str]) -> bool:
-    """Tell whether ids of the other side have zero padding or characters that no wanted id has.
+    """Tell whether ids there have zero padding or characters that no id here has.
 
     Their lengths may well be others: unjudged documents have numbers of their own.
     """
@@ -206,13 +206,13 @@ def _look(text: str) -> tuple[int, bool, str]:
 
 @lru_cache(10_000)
 def _look_of(shape: str) -> tuple[int, bool, str]:
-    """Length, zero padding and kinds of characters; a shape has 9 for every digit but 0."""
+    """Return length, zero padding and kinds of characters; 9 stands for every digit but 0."""
     zeros = "0" in shape and _ZEROS.search(shape) is not None
     return len(shape), zeros, "".join(sorted(set(shape.replace("9", "0"))))
 
 
 def describe_near(absent: Iterable[object], there: Iterable[object]) -> str:
-    """Return how ids that are there differ from those that are wanted, a pair of each kind.
+    """Return how ids there differ from the missing ones, one pair of each kind.
 
     >>> describe_near(["q1", "q2"], ["Q1", "Q2"])
     " 'q1' and 'Q1' differ in upper and lower case."
@@ -227,7 +227,7 @@ def near_misses(
     *,
     whole: tuple[Iterable[object], Iterable[object]] | None = None,
 ) -> dict[str, list[tuple[str, str]]]:
-    """Pairs of a judged and a ranked id, by what they differ in; each id is taken once.
+    """Return pairs of a judged and a ranked id by their kind of difference, each id once.
 
     Give ids that found no partner; `whole` are all ids of both sides (or many of them), which tell
     what a prefix is.
@@ -273,7 +273,7 @@ def possible_kinds(text: str) -> set[str]:
 
 
 def _plain_forms(kinds: set[str], left: set[str], right: set[str]) -> dict[str, PlainForm]:
-    """For each kind of difference, what an id (judged: True) is without it."""
+    """Return, for each kind of difference, the function that removes it from an id."""
     forms = {kind: form for kind, form in PLAIN_FORMS.items() if kind in kinds}
     ends = [_shared_ends(ids) for ids in (right, left)]
     if ends[0] != ends[1]:
@@ -308,7 +308,7 @@ def _shared_start(ids: set[str]) -> str:
 
 
 def _pair_ids(left: set[str], right: set[str], plain: PlainForm) -> list[tuple[str, str]]:
-    """Judged ids whose plain form is that of exactly one ranked id."""
+    """Return judged ids whose plain form is that of exactly one ranked id."""
     by_form: dict[str, str] = {}
     doubtful: set[str] = set()
     plain_ids = {plain(text, True) for text in left}
@@ -324,7 +324,7 @@ def _pair_ids(left: set[str], right: set[str], plain: PlainForm) -> list[tuple[s
 
 
 def _pair_lists(left: set[str], right: set[str]) -> list[tuple[str, str]]:
-    """Judged ids that are really several, such as `a;b`, and those that are part of such an id."""
+    """Pair lists such as `a;b` with an id that they hold, on either side."""
     of_parts = {part: text for text in sorted(right) for part in _parts(text)}
     pairs = {text: of_parts[text] for text in sorted(left) if text in of_parts}
     for text in sorted(left - pairs.keys()):
@@ -343,9 +343,9 @@ def _parts(text: str) -> list[str]:
 # Rankings and judgments
 
 
-CONSTANT: Final = "every query gives all it ranks the same score: nothing is ranked, ties decide"
+CONSTANT: Final = "every query gives all its documents the same score: ties alone decide the order"
 CUT_BY_ROW: Final = (
-    "the search cut ties by the documents' rows, not by their ids: keep all of a tie (keep_ties)"
+    "the search cut ties by row number, not by document id: search with keep_ties=True"
 )
 _COPY: Final = "the run may be a copy of the judgments"
 _SWAPPED: Final = "run and judgments may be swapped"
@@ -394,7 +394,7 @@ def check_docs(
     )
     if problem or is_found.any() or not len(judged) or not len(there):
         return problem
-    return (f"none of the {len(judged):,} judged documents is in the run: nothing can score",)
+    return (f"none of the {len(judged):,} judged documents is in the run: all of it is unjudged",)
 
 
 def _docs_of_some_rows(ranking: Ranking) -> Iterator[str | int]:
@@ -408,7 +408,7 @@ def _docs_of_some_rows(ranking: Ranking) -> Iterator[str | int]:
 
 
 def step_over_rows(n_results: int) -> int:
-    """From which row to which one must go to see some thousand documents."""
+    """Return the step between rows with which some thousand documents are seen."""
     return n_results // _SEEN + 1
 
 
@@ -450,7 +450,7 @@ def cut_by_row(ranking: Ranking, placed: Ranking, queries: Ids) -> Iterator[str]
 
 
 def fractions_among(grades: Floats) -> Floats:
-    """Return the fractions among grades, where so many may be scores."""
+    """Return the fractions among grades, where they may be scores."""
     positive = grades[grades > 0]
     broken = positive[positive != np.rint(positive)]
     few = 2 * len(broken) <= len(positive) or len(np.unique(broken[:1000])) < _FEW
@@ -478,10 +478,9 @@ def refuse_swapped(ranking: Ranking, qrels: Qrels, *, allow: bool) -> None:
     whole = (values == np.rint(values)).all() and len(values) < len(fractions)
     if whole and len(values) and _GRADES[0] <= values[0] and values[-1] <= _GRADES[1]:
         raise MismatchError(
-            "The run and the judgments (qrels) seem to be swapped: most grades are fractions, such "
-            f"as {fractions[0]:g}, and the scores of the run are {name_few(values.tolist())}. Give "
-            "the run its scores and the judgments their grades; if they are meant, allow the "
-            "mismatch (allow_mismatch=True, --allow-mismatch)."
+            "Run and judgments (qrels) seem to be swapped: most grades are fractions, such as "
+            f"{fractions[0]:g}, and the scores of the run are {name_few(values.tolist())}. Swap "
+            "the files, or continue with --allow-mismatch (allow_mismatch=True)."
         )
 
 

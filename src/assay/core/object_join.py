@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class _Joined(NamedTuple):
-    """What was found; `docs_of` gives the ids of a row of the run."""
+    """The joined hits; `docs_of` gives the ids of a row of the run."""
 
     ranked: Ids
     judged: Ids

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def sort_rows(offsets: Ints, scores: Floats, tiebreak: Ints | None) -> Ints:
-    """Permutation that puts each row in order: score descending, then tiebreak ascending.
+    """Return the permutation that sorts rows: score descending, then tiebreak ascending.
 
     Without a tiebreak, equal scores keep the order they stand in.
     """
@@ -113,10 +113,7 @@ def _error(fault: RowFault, query_ids: Ids, doc_ids: Ids) -> IdError | ValueRang
     kind, query, doc = fault
     where = f"doc {doc_ids[doc]!r} of query {query_ids[query]!r}"
     if kind == "duplicate":
-        return IdError(
-            f"{where} is in the run more than once. A doc can have one rank only: "
-            "remove the repeated lines."
-        )
+        return IdError(f"{where} is in the run more than once. Remove the repeated lines.")
     return ValueRangeError(
         f"the score of {where} is beyond the range of float32 (3.4e38). "
         "Scale the scores, or evaluate them in float64."
@@ -216,7 +213,7 @@ class Ranking:
     def _number_of(self, query: str | int) -> int:
         number = int(Ids.of([query], what="query").match(self.query_ids)[0])
         if number < 0:
-            raise IdError(f"The ranking has no query {query!r}.")
+            raise IdError(f"The ranking has no query {query!r}. See its query_ids.")
         return number
 
     def __len__(self) -> int:
@@ -224,7 +221,7 @@ class Ranking:
         return self.n_queries
 
     def __repr__(self) -> str:
-        """Sizes and tie rule in one line."""
+        """Return sizes and tie rule in one line."""
         size = f"{self.n_queries} queries, {len(self.given_docs)} results"
         return f"Ranking({size}, tiebreak={self.tiebreak})"
 
@@ -242,7 +239,7 @@ class Ranking:
         name: str = "",
         owned: bool = False,
     ) -> Ranking:
-        """From one (query number, document number, score) per line, in any order of lines.
+        """Build a ranking from (query number, document number, score) lines in any order.
 
         Arrays that are `owned` may be kept: nobody will change them.
         """
@@ -279,7 +276,7 @@ class Ranking:
         query_ids: Iterable[object] | None = None,
         doc_ids: Iterable[object] | None = None,
     ) -> Ranking:
-        """From a whole score matrix, queries × documents; every document is ranked."""
+        """Build a ranking from a whole score matrix, queries × documents."""
         matrix = checks.real_matrix(scores, "scores")
         docs = np.broadcast_to(np.arange(matrix.shape[1], dtype=np.int64), matrix.shape)
         return cls.from_arrays(
@@ -296,7 +293,8 @@ class Ranking:
         doc_ids: Iterable[object] | None = None,
         n_docs: int | None = None,
     ) -> Ranking:
-        """From document numbers, queries × places, and their scores; −1 marks an unused place.
+        """Build a ranking from document numbers, queries × places, and scores; −1 marks unused
+        places.
 
         Without scores the order given is the ranking, and nothing ties. `doc_ids` names the
         documents 0, 1, …; `n_docs` is the size of the collection where it is known.
@@ -387,7 +385,7 @@ class Ranking:
         """Drop the document that has the query's own id, wherever it stands."""
         if not self.has_ids:
             raise MismatchError(
-                "Self matches are excluded by id, and this ranking has none. Pass query_ids and "
+                "Self matches are excluded by id, which this ranking lacks. Pass query_ids and "
                 "doc_ids, or use self_match='keep'."
             )
         self_doc = np.repeat(self.query_ids.match(self.doc_ids), self.lengths)
@@ -400,7 +398,7 @@ class Ranking:
             return self
         if precision == "float64" and self.precision == "float32":
             raise ConventionError(
-                "This ranking was read with float32 scores; read it again to compare in float64."
+                "This ranking was read with float32 scores. Read it again to compare in float64."
             )
         scores = self.scores
         if precision == "float32" and self.precision != "float32":
@@ -419,7 +417,7 @@ class Ranking:
         )
 
     def _tie_priority(self, tiebreak: str, scores: Floats) -> Ints:
-        """For every result a number; among equal scores the smaller one comes first.
+        """Return a number for every result; among equal scores the smaller one comes first.
 
         `scores` are in rank order. Only ids of documents that tie are sorted.
         """
@@ -427,8 +425,8 @@ class Ranking:
             if self.tiebreak != "index" or self.by_line:
                 raise ConventionError(
                     f"This ranking was read with tiebreak {self.tiebreak!r} and {self.precision} "
-                    "scores, so the order of its lines is gone. Read it again with the "
-                    "conventions you want."
+                    "scores, so the order of its lines is lost. Read it again with the right "
+                    "conventions."
                 )
             return self.docs.astype(np.int64)
         equal = np.flatnonzero(scores[1:] == scores[:-1])
@@ -442,7 +440,7 @@ class Ranking:
 
 
 def _as_float32(scores: Floats) -> Floats:
-    """Scores rounded to float32, which must be able to hold them."""
+    """Round scores to float32; refuse those beyond its range."""
     with np.errstate(over="ignore"):
         rounded = scores.astype(np.float32).astype(np.float64)
     if not np.isfinite(rounded).all():
@@ -467,7 +465,9 @@ def _score_matrix(scores: Any, codes: Ints32, queries: Ids) -> Floats:
         return np.broadcast_to(-np.arange(codes.shape[1], dtype=np.float64), codes.shape)
     real = checks.real_matrix(scores, "scores")
     if real.shape != codes.shape:
-        raise ShapeError(f"docs has shape {codes.shape} and scores has shape {real.shape}.")
+        raise ShapeError(
+            f"docs and scores must match in shape, found {codes.shape} and {real.shape}."
+        )
     matrix = checks.exact_scores(real, "scores")
     if codes.min() < 0:  # what stands in an unused place does not matter
         matrix = np.where(codes >= 0, matrix, 0.0)
@@ -476,7 +476,7 @@ def _score_matrix(scores: Any, codes: Ints32, queries: Ids) -> Floats:
 
 
 def _drop_unused(codes: Ints32, values: Floats) -> tuple[Ints, Ints32, Floats]:
-    """Ragged rows without the places marked −1."""
+    """Return ragged rows without the places marked −1."""
     if codes.min() >= 0:
         offsets = np.arange(len(codes) + 1, dtype=np.int64) * codes.shape[1]
         return offsets, codes.ravel(), values.ravel()

@@ -50,7 +50,7 @@ class SpecKind(NamedTuple):
         if not callable(function):
             raise PluginError(
                 f"The package {self.plugin.package} offers {self.plugin.name!r} "
-                f"({self.plugin.entry.group}), but {self.source} is not a function."
+                f"({self.plugin.entry.group}), but {self.source} is not a function. Uninstall it."
             )
         return function
 
@@ -85,7 +85,7 @@ class SpecRegistry(Mapping[str, SpecKind]):
         return self._kinds[name]
 
     def __iter__(self) -> Iterator[str]:
-        """Names of these kinds."""
+        """Iterate over the names of the kinds."""
         return iter(self._kinds)
 
     def __len__(self) -> int:
@@ -93,7 +93,7 @@ class SpecRegistry(Mapping[str, SpecKind]):
         return len(self._kinds)
 
     def find(self, name: str) -> SpecKind | None:
-        """Return the kind of that name, of Assay or of another package; None if there is none."""
+        """Return the kind of that name, of Assay or another package, or None."""
         if name in self._kinds or self._group is None:
             return self._kinds.get(name)
         plugin = find_extension(self._group, name)
@@ -109,7 +109,9 @@ class SpecRegistry(Mapping[str, SpecKind]):
         pairs = parse_qsl(after, keep_blank_values=True)
         options = dict(pairs)
         if len(options) < len(pairs) or (after and not pairs):
-            raise UsageError(f"Options are written ?name=value&name=value, each once: {written}")
+            raise UsageError(
+                f"Write options ?name=value&name=value, each name once, not {written}."
+            )
         return Spec(kind, argument, options, written)
 
     def forms(self) -> dict[str, str]:
@@ -138,7 +140,7 @@ def named_callable(name: str, form: str) -> Callable[..., Any]:
     """Import the function that `module:function` names; `form` is for messages."""
     module, colon, attribute = name.partition(":")
     if not (module and colon and attribute):
-        raise UsageError(f"{name!r} names no function. Write {form}.")
+        raise UsageError(f"{name!r} does not name a function. Write {form}.")
     here = os.getcwd()
     if here not in sys.path and "" not in sys.path:
         sys.path.append(here)
@@ -150,11 +152,9 @@ def named_callable(name: str, form: str) -> Callable[..., Any]:
             "to its folder."
         ) from error
     except Exception as error:  # the module is not ours: importing it can fail in any way
-        raise UsageError(
-            f"The module {module!r} fails when imported: {error_text(error)}."
-        ) from error
+        raise UsageError(f"The module {module!r} fails on import: {error_text(error)}.") from error
     if not callable(function):
-        raise UsageError(f"The module {module!r} has no function {attribute!r}.")
+        raise UsageError(f"The module {module!r} has no function {attribute!r}. Check its name.")
     return cast("Callable[..., Any]", function)
 
 
@@ -169,8 +169,8 @@ def own_callable(name: str, form: str) -> Callable[..., Any]:
     written = str(getattr(function, "__module__", "") or "").partition(".")[0]
     if function is None or not _is_own(written):
         raise UsageError(
-            "A file may only name functions of modules in the current folder or on PYTHONPATH; "
-            f"{name!r} is not."
+            "Functions named in a file must lie in the current folder or on PYTHONPATH. Move "
+            f"{name!r} there."
         )
     return function
 
@@ -220,37 +220,37 @@ class Consent:
 
     @classmethod
     def of(cls, code: bool = False, endpoints: Iterable[str] = ()) -> Consent:
-        """From what the user allows."""
+        """Build consent from what the user allows."""
         if not isinstance(code, bool):
             raise UsageError(f"allow_code must be True or False, found {type(code).__name__}.")
         hosts = [endpoints] if isinstance(endpoints, str) else list(endpoints)
         for host in hosts:
             if not isinstance(host, str) or not _ENDPOINT.fullmatch(host):
                 raise UsageError(
-                    f"An endpoint is allowed as HOST, HOST:PORT or HOST=VARIABLE, found {host!r}."
+                    f"Cannot read the endpoint {host!r}. Write HOST, HOST:PORT or HOST=VARIABLE."
                 )
         parts = [host.partition("=") for host in hosts]
         return cls(code, frozenset(f"{host.lower()}{sign}{key}" for host, sign, key in parts))
 
     def as_options(self) -> dict[str, Any]:
-        """As the keyword arguments that functions take."""
+        """Return the keyword arguments that functions take."""
         return {"allow_code": self.code, "allow_endpoints": sorted(self.endpoints)}
 
     def check_code(self, what: str, place: str) -> None:
         """Refuse what runs code, unless code is allowed."""
         if not self.code:
             raise UsageError(
-                f"{place} names {what}, which runs code. If you trust whoever wrote it, repeat "
-                "this with --allow-code (in Python allow_code=True)."
+                f"{place} names {what}, which runs code. If you trust its author, add "
+                "--allow-code (in Python allow_code=True)."
             )
 
     def check_download(self, what: str, source: str, place: str) -> None:
         """Refuse what is fetched from a source that was not allowed."""
         if source not in self.endpoints:
             raise UsageError(
-                f"{place} names {what}, which is downloaded by {source} unless it is here. If you "
-                "want that, type its name on the command line, or repeat this with "
-                f"--allow-endpoint {source} (in Python allow_endpoints=[{source!r}])."
+                f"{place} names {what}, which {source} would download. To allow that, name it on "
+                f"the command line or add --allow-endpoint {source} (in Python "
+                f"allow_endpoints=[{source!r}])."
             )
 
     def check_endpoint(self, url: str, place: str, variable: str = "") -> None:
@@ -264,20 +264,20 @@ class Consent:
             return
         sent = f"the content of {variable}" if variable and host in named else "data"
         raise UsageError(
-            f"{place} sends {sent} to {host}. If you trust that host, repeat this with "
-            f"--allow-endpoint {endpoint} (in Python allow_endpoints=[{endpoint!r}])."
+            f"{place} sends {sent} to {host}. If you trust that host, add --allow-endpoint "
+            f"{endpoint} (in Python allow_endpoints=[{endpoint!r}])."
         )
 
 
 def host_of(url: str) -> str:
-    """Host and port of an address, as they stand in it; a name or a password is left out.
+    """Return host and port of an address, without name and password.
 
     >>> host_of("https://me:secret@API.example.org:8443/v1")
     'api.example.org:8443'
     """
     match = _ADDRESS.fullmatch(url)
     if match is None:
-        raise UsageError("An address in a file names one host, as in https://host:port/path.")
+        raise UsageError("An address in a file needs one host: https://host:port/path.")
     return match[1].lower()
 
 

@@ -47,6 +47,15 @@ def fixed(value: float, *, sign: bool = False) -> str:
     return f"{value:+.1e}" if sign and value else f"{value:.1e}" if value else "0.0000"
 
 
+def spoken(text: str) -> str:
+    """Write the minus signs of numbers as sentences do; tables keep the ASCII one.
+
+    >>> spoken("-0.02, [-0.0300, +0.0100], p = 1.0e-05, run-2")
+    '−0.02, [−0.0300, +0.0100], p = 1.0e-05, run-2'
+    """
+    return re.sub(r"(?<![\w.)-])-(?=\d)", "−", text)
+
+
 def bracket(low: float | None, high: float | None, *, sign: bool = False) -> str | None:
     """Return the ends of an interval as `[0.1234, 0.5678]`; None where there are none.
 
@@ -327,7 +336,7 @@ def is_decimal(text: str) -> bool:
 
 
 def finite_or_none(value: Any) -> float | None:
-    """Return a Python number as a float; None where it is none, or not finite.
+    """Return a Python number as a float; None if it is not a finite number.
 
     >>> finite_or_none(3), finite_or_none(10**400), finite_or_none(True), finite_or_none("3")
     (3.0, None, None, None)

@@ -52,7 +52,7 @@ class Finding:
         return self.count / self.total if self.total else 0.0
 
     def __str__(self) -> str:
-        """In words, with a few examples."""
+        """Describe the finding with a few examples."""
         examples = f": {', '.join(self.examples)}" if self.examples else ""
         more = " and more" if self.count > len(self.examples) > 0 else ""
         return f"{self.severity}: {self.message}{examples}{more}. {self.effect}".rstrip()
@@ -78,7 +78,7 @@ class CheckReport(Shown):
         raise KeyError(code)
 
     def __contains__(self, code: object) -> bool:
-        """Whether there is a finding of this code."""
+        """Tell whether there is a finding of this code."""
         return any(finding.code == code for finding in self.findings)
 
     def __str__(self) -> str:
@@ -92,7 +92,7 @@ class CheckReport(Shown):
         return html_page([*findings, Words(self.signature, "signature")])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+        """Return plain data for JSON."""
         rows = [{**asdict(finding), "share": finding.share} for finding in self.findings]
         signed = {"signature": self.signature} if self.signature else {}
         return {**signed, "changes_numbers": self.changes_numbers, "findings": rows}
@@ -161,7 +161,7 @@ def check(
 
 
 def _without_refusals(rules: Conventions) -> Conventions:
-    """Missing and empty queries are findings here, also where the conventions refuse them."""
+    """Return conventions that report missing and empty queries and never refuse them."""
     return rules.replace(
         missing="zero" if rules.missing == "error" else None,
         empty="skip" if rules.empty == "error" else None,
@@ -221,7 +221,7 @@ def _about_ids(ranking: Ranking, qrels: Qrels) -> Iterator[Finding]:
     if len(missing) == qrels.n_queries:
         message, effect = (
             "no judged query is in the run",
-            "Check that these are the right two files.",
+            "Check that these are the right files.",
         )
     yield from _find_ids("error", "missing-queries", message, effect, missing, qrels.n_queries)
     message = f"{_plural(len(extra), 'query')} of the run not judged"
@@ -339,7 +339,7 @@ def _about_equal_scores(ranking: Ranking) -> Iterator[Finding]:
 
 
 def _about_constant_scores(ranking: Ranking) -> Iterator[Finding]:
-    """Yield a query whose documents all have one score was not ranked at all."""
+    """Yield queries whose documents all have one score: they were not ranked."""
     several = np.flatnonzero(ranking.lengths > 1)
     first = ranking.scores[ranking.offsets[:-1][several]]
     last = ranking.scores[ranking.offsets[1:][several] - 1]
@@ -351,9 +351,7 @@ def _about_constant_scores(ranking: Ranking) -> Iterator[Finding]:
 
 def _about_hits(hits: Hits, scores: Scores) -> Iterator[Finding]:
     for remark in filter(are_odd_files, hits.remarks):
-        effect = (
-            "Numbers are meaningless then. Check that these are the right files, in this order."
-        )
+        effect = "Numbers are meaningless then. Check the files and their order."
         yield Finding("warning", "odd-files", remark, effect, hits.n_queries, hits.n_queries)
     present = hits.select(np.flatnonzero(~hits.missing))
     yield from _about_ties(hits, scores)

@@ -20,6 +20,7 @@ from assay.core.checks import name_few
 from assay.core.conventions import Choices, Conventions, as_conventions, check_keywords
 from assay.core.hits import Hits, judge
 from assay.core.ids import Ids
+from assay.core.mismatches import describe_near
 from assay.core.text import printable
 from assay.errors import IdError, UsageError
 from assay.io.formats import QrelsLike, RunLike, as_judgments, as_ranking, read_questions
@@ -80,7 +81,7 @@ class Explanation(Shown):
         return both_undefined or self.value == self.evaluated
 
     def table(self) -> Table:
-        """Return the ranks as a table; a line of its own says what is left out."""
+        """Return the ranks as a table, with a line for the ranks left out."""
         head = ("rank", "document", "score", "grade", "tied", *self.columns)
         rows: list[tuple[Cell, ...]] = []
         last = 0
@@ -122,7 +123,7 @@ class Explanation(Shown):
         return html_page([self.table(), *words, Words(self.signature, "signature")])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+        """Return plain data for JSON."""
         return {
             "query": self.query,
             "measure": str(self.measure),
@@ -202,7 +203,7 @@ def explain(
     rules = as_conventions(conventions, **choices)
     measures = parse_many([measure])
     if len(measures) != 1:
-        raise UsageError(f"explain takes one measure, found {', '.join(map(str, measures))}.")
+        raise UsageError(f"explain takes one measure. Name one of {', '.join(map(str, measures))}.")
     questions = read_questions(queries)
     ranking, judgments = as_ranking(run, rules, questions), as_judgments(qrels, questions)
     hits = judge(ranking, judgments, conventions=rules, allow_mismatch=allow_mismatch)
@@ -244,7 +245,7 @@ def explain(
 
 
 def _error(derivation: Derivation, evaluated: float, measure: Measure, rules: Conventions) -> float:
-    """By how much the two values may differ: by nothing where each document has one rank."""
+    """Return how far the two values may differ: 0 where each document has one rank."""
     one_rank = rules.ties != "expected" and measure.definition.extremes is None
     if rules.ties == "order" or one_rank:
         return 0.0
@@ -258,7 +259,8 @@ def _row_of(query: str | int, hits: Hits, texts: Mapping[str, str]) -> int:
     place = -1 if is_text else int(Ids.of([query], what="query").match(hits.query_ids)[0])
     if place < 0:
         same = [id for id, text in texts.items() if text.split() == str(query).split()]
-        hint = " Pass the id of a query, not its text." if is_text else ""
+        hint = describe_near([query], hits.query_ids)
+        hint = " Pass the id of a query, not its text." if is_text else hint
         hint = f" It is the text of query {name_few(same)}. Pass the id." if same else hint
         judged = name_few(hits.query_ids)
         raise IdError(f"Query {query!r:.200} is not among the judged queries: {judged}.{hint}")
@@ -299,11 +301,11 @@ def _derive(query_hits: Hits, measure: Measure, rules: Conventions) -> tuple[Der
 
 
 def _between(low: Derivation, middle: Derivation, high: Derivation) -> Derivation:
-    """Mean gains may lead beyond what any order can give."""
+    """Clip a mean derivation to what single orders can give."""
     nearest = min(max(middle.value, low.value), high.value)
     if nearest == middle.value:
         return middle
-    line = f"no order gives that; the nearest that one gives is {show(nearest)}"
+    line = f"no order gives exactly that; the nearest is {show(nearest)}"
     return replace(middle, value=nearest, working=(*middle.working, line))
 
 
@@ -350,7 +352,7 @@ def _lines(
 
 
 def _tie_groups(scores: list[float]) -> list[tuple[int, int] | None]:
-    """For each place the first and last rank of its tie group, None where nothing ties."""
+    """Return first and last rank of the tie group of each place, None without ties."""
     groups: list[tuple[int, int] | None] = []
     start = 0
     for stop in range(1, len(scores) + 1):
@@ -383,7 +385,7 @@ def _notes(hits: Hits, evaluated: float, tied: bool, rules: Conventions) -> Iter
         yield f"The query is judged but not in the run; it is {fate}."
     if math.isnan(evaluated):
         fate = "counted as 0 in means" if rules.empty == "zero" else "left out of means"
-        yield f"The query has nothing to find, so the measure is undefined; it is {fate}."
+        yield f"The query has no relevant document, so the measure is undefined; it is {fate}."
     if tied:
         yield f"The value depends on the order of equal scores (ties: {rules.ties})."
 
@@ -428,7 +430,7 @@ def over_all_orders(
 
 
 def _sampling_error(values: list[float], high: float | None) -> float:
-    """By how much the mean of a sample may be off (Maurer & Pontil, COLT 2009), also if skewed."""
+    """Bound the error of a sample mean (Maurer & Pontil, COLT 2009), also if skewed."""
     n, width = len(values), max(values) - min(values) if high is None else high
     spread = math.sqrt(2 * float(np.var(values, ddof=1)) * _DOUBT / n)
     return spread + 7 * width * _DOUBT / (3 * (n - 1))
@@ -482,7 +484,7 @@ def _arranged(hits: Hits, gain: Gain, ranks: Iterable[int]) -> Hits:
 def orders_by_count(hits: Hits, measure: Measure, gain: Gain) -> Iterator[Hits]:
     """Yield where more hits may lower a value: the best and worst order for each number of them.
 
-    Of the group that the cut-off divides, 0, 1, 2, … documents are inside of it.
+    Of the group that the cutoff divides, 0, 1, 2, … documents are inside of it.
     """
     cut = measure.cutoff if isinstance(measure.cutoff, int) else math.inf
     for ties in ("best", "worst"):

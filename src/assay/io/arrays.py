@@ -55,7 +55,7 @@ ROW_IDS: Final = "sample_ids"
 _IDS = ("query_ids", "doc_ids")
 _RUN_KEYS = ("docs", "scores", *_IDS, "n_docs", "by_line")
 _QRELS_FORMS = (("query_labels", "doc_labels"), ("targets",), ("queries", "docs", "grades"))
-_NAME_ONE = "Name the one that is meant: FILE.npz:NAME"
+_NAME_ONE = "Name one with FILE.npz:NAME"
 
 _USUAL: Final = {
     "doc": ("docs", "doc_embeddings", "corpus", "embeddings", "vectors", "codes"),
@@ -125,7 +125,7 @@ class NpyRows:
         return some
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        """All rows, where nothing less will do."""
+        """Return all rows."""
         whole = self._map(0, len(self)) if self._chosen is None else self._gather(self._chosen)
         whole = _checked_text(whole, self._name)
         # numpy 1 refuses copy=None, with which numpy 2 asks for a copy only where it needs one.
@@ -220,7 +220,7 @@ def _open_array_file(path: FilePath) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _naming_damage(name: str) -> Iterator[None]:
-    """Whatever zipfile and its decompressors raise over a damaged archive is a FormatError."""
+    """Raise FormatError for any fault that zipfile or a decompressor finds."""
     try:
         yield
     except (FormatError, StorageError, MemoryError):
@@ -256,8 +256,8 @@ def _refuse_strangers(keys: list[str], names: tuple[str, ...], name: str) -> Non
     hints = [did_you_mean(key, absent, cutoff=0.85) for key in strange]
     if len(strange) == len(keys) or any(hints):
         raise FormatError(
-            f"{name} holds {checks.name_few(strange) if strange else 'no arrays'}. "
-            f"Known arrays are {', '.join(names)}.{next(filter(None, hints), '')}"
+            f"{name} holds {checks.name_few(strange) if strange else 'no arrays'}. Known arrays "
+            f"are {', '.join(names)}.{next(filter(None, hints), '')}"
         )
 
 
@@ -268,7 +268,7 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, place: str) 
         data = file.read(header.n_bytes)
         _check_size(header, len(data), place)
         if file.read(1):  # reading to the end also verifies the checksum
-            raise FormatError(f"{place}: more bytes than the header claims.")
+            raise FormatError(f"{place}: more bytes than the header claims. Fetch it again.")
     array = np.frombuffer(data, header.dtype)
     array = array.reshape(header.shape, order="F" if header.fortran else "C")
     if array.dtype.kind == "S" and not array.tobytes().isascii():
@@ -301,9 +301,9 @@ def _read_header(file: Any, place: str) -> _Header:
             "Save an array of numbers or text."
         )
     if header.dtype.kind not in "biufUS" or not header.dtype.itemsize:
-        raise FormatError(f"{place} holds {header.dtype}, not numbers or text.")
+        raise FormatError(f"{place} holds {header.dtype}. Save numbers or text instead.")
     if not is_shape(header.shape, header.dtype.itemsize):
-        raise FormatError(f"{place}: the header claims the shape {str(header.shape)[:80]}.")
+        raise FormatError(f"{place}: header claims shape {str(header.shape)[:80]}. Fetch it again.")
     return header
 
 
@@ -335,7 +335,8 @@ def _check_size(header: _Header, available: int, place: str) -> None:
     if header.n_bytes != available:
         raise FormatError(
             f"{place}: the header claims the shape {header.shape} of {header.dtype}, which takes "
-            f"{header.n_bytes} bytes, but {available} follow. The file is truncated or damaged."
+            f"{header.n_bytes} bytes, but {available} follow. The file is truncated or damaged; "
+            "fetch or write it again."
         )
 
 
@@ -346,8 +347,8 @@ def read_ranking_arrays(path: FilePath, format: str, rules: Conventions) -> Rank
         matrix = load_npy(path)
         if matrix.dtype.kind in "iu":
             raise ValueRangeError(
-                f"{name} holds {matrix.dtype}: these could be scores or document numbers. "
-                "Save a .npz with the array 'scores' or 'docs', or save scores as floats."
+                f"{name} holds {matrix.dtype}, which could be scores or document numbers. Save a "
+                ".npz with the array 'scores' or 'docs', or save scores as floats."
             )
         ranking = Ranking.from_scores(matrix)
         return ranking.under(rules.replace(self_match="keep", depth=0))
@@ -360,7 +361,8 @@ def read_ranking_arrays(path: FilePath, format: str, rules: Conventions) -> Rank
         ranking = Ranking.from_arrays(arrays["docs"], arrays.get("scores"), **ids)
         if n_docs and n_docs < len(ranking.doc_ids):
             raise ValueRangeError(
-                f"{name}: n_docs is {n_docs}, but {len(ranking.doc_ids)} documents are named."
+                f"{name}: n_docs is {n_docs}, but {len(ranking.doc_ids)} documents are named. "
+                "Correct n_docs."
             )
         ranking = ranking if n_docs is None else replace(ranking, n_docs=n_docs)
     elif "scores" in arrays:
@@ -417,7 +419,7 @@ def read_judgment_arrays(path: FilePath, format: str) -> Judgments:
     if format == "npy":
         load_npy(path)  # an invalid file is reported as such first
         raise FormatError(
-            f"{name}: one bare array cannot say what is relevant to what. Save a .npz with "
+            f"{name}: one array alone does not say what is relevant. Save a .npz with "
             "query_labels and doc_labels, or targets, or queries, docs and grades."
         )
     form = ("targets",) if key is not None else _qrels_form(npz_keys(name), name)
@@ -446,9 +448,8 @@ def _qrels_form(keys: list[str], name: str) -> tuple[str, ...]:
     if len(forms) == 1 and used <= set(forms[0]):
         return forms[0]
     raise FormatError(
-        f"{name} holds {', '.join(map(repr, keys)) or 'no arrays'}. Judgments are query_labels "
-        "and doc_labels, or targets, or queries, docs and grades: one of the three. "
-        f"{_NAME_ONE} holds the targets."
+        f"{name} holds {', '.join(map(repr, keys)) or 'no arrays'}. Save query_labels and "
+        "doc_labels, or targets, or queries, docs and grades, or name the targets: FILE.npz:NAME."
     )
 
 
@@ -461,13 +462,14 @@ def _ids_for(numbers: Array, values: Array | None, what: str, name: str) -> tupl
         )
     top = int(numbers.max(initial=-1))
     if values is None and top >= _LARGEST:
-        raise ValueRangeError(f"{name}: {what} number {top} is out of range.")
+        raise ValueRangeError(f"{name}: {what} number {top} is too large. Stay below {_LARGEST}.")
     ids = None if values is None else Ids.of(values, what=what)
     size = top + 1 if ids is None else len(ids)
     if top >= size or int(numbers.min(initial=0)) < 0:
         row = int(np.argmax((numbers < 0) | (numbers >= size)))
         raise ValueRangeError(
-            f"{name}: {what} number {numbers[row]} in row {row} is out of range for {size} ids."
+            f"{name}: {what} number {numbers[row]} in row {row} is out of range for {size} "
+            "ids. Correct it, or add the id."
         )
     if ids is not None:
         checks.check_unique(ids, what)
@@ -495,10 +497,10 @@ def load_keyed(
     ending = Path(name).suffix.lower()
     if ending == ".npy":
         if key is not None:
-            raise UsageError(f"{name} holds one array without a name; the key {key!r} is for .npz.")
+            raise UsageError(f"{name} holds one unnamed array. Omit the key {key!r} (for .npz).")
         return (load_npy(path) if whole else NpyRows(path)), None
     if ending != ".npz":
-        raise FormatError(f"{name}: arrays are read from .npy and .npz files.")
+        raise FormatError(f"{name}: arrays are read from .npy and .npz files. Save it as one.")
     array_name = _choose_key(npz_keys(name), key, usual, name)
     arrays = load_npz(name, (array_name, ROW_IDS))
     return arrays[array_name], arrays.get(ROW_IDS)
@@ -508,7 +510,7 @@ def _choose_key(keys: list[str], key: str | None, usual: tuple[str, ...], name: 
     if key is not None:
         if key in keys:
             return key
-        raise UsageError(f"{name} has no array {key!r}; it holds {', '.join(map(repr, keys))}.")
+        raise UsageError(f"{name} has no array {key!r}. Name one of {', '.join(map(repr, keys))}.")
     candidates = [other for other in keys if other != ROW_IDS]
     named = [other for other in usual if other in candidates]
     if named or len(candidates) == 1:

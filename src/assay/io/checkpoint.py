@@ -112,12 +112,12 @@ class Checkpoint:
         if path.exists():
             job = parse_json(read_text(path), str(path))
             if not isinstance(job, dict):
-                raise StorageError(f"{self.folder} is not a checkpoint: its {_JOB} is not one.")
+                raise StorageError(f"{self.folder} is not a checkpoint: bad {_JOB}. Name another.")
             return job
         if any(self.folder.iterdir()):
             raise StorageError(
-                f"{self.folder} is not a checkpoint: it has files, but no {_JOB}. Give a folder "
-                "that is empty or does not exist."
+                f"{self.folder} is not a checkpoint: it has files, but no {_JOB}. Give an empty "
+                "or new folder."
             )
         return None
 
@@ -138,7 +138,7 @@ def pack_part(arrays: Mapping[str, Array], head: Mapping[str, Any]) -> bytes:
 
 
 def _unpack(content: bytes) -> tuple[str | None, Part | None]:
-    """Fingerprint and content of a part; nothing where it is not what was written."""
+    """Return fingerprint and content of a part; None if damaged."""
     digest, body = content[:_DIGEST], content[_DIGEST:]
     if hashlib.sha256(body).digest() != digest:
         return None, None
@@ -150,7 +150,7 @@ def _unpack(content: bytes) -> tuple[str | None, Part | None]:
 
 
 def file_label(name: str) -> str:
-    """Part of a file name: readable, and different for different names.
+    """Return a readable part of a file name that differs for different names.
 
     >>> file_label("a/b")
     'a_b-c14cddc0'

@@ -53,8 +53,8 @@ def find_layout(folder: FilePath, split: str) -> Layout:
         raise missing_file(str(home))
     if not home.is_dir():
         raise UsageError(
-            f"{home} is not a folder in BEIR's layout. Give queries and judgments as well "
-            "(on the command line --queries and --qrels)."
+            f"{home} is not a folder in BEIR's layout. Pass queries and judgments too (--queries "
+            "and --qrels)."
         )
     names = [f"qrels/{split}.tsv", f"qrels/{split}.trec"]
     names += [f"qrels.{ending}" for ending in ("tsv", "trec", "txt", "json")]
@@ -81,7 +81,7 @@ def _qrels_of_hub(home: Path, split: str) -> Path | None:
     if len(parts) > 1:
         raise UsageError(
             f"{home} has the judgments of the split {split!r} in {len(parts)} parquet files. Join "
-            "them to one, and name it as qrels (on the command line --qrels)."
+            "them into one file and pass it as qrels (--qrels)."
         )
     return parts[0] if parts else None
 
@@ -92,8 +92,8 @@ def _first(home: Path, names: list[str], what: str) -> Path:
             if (home / f"{name}{packed}").is_file():
                 return home / f"{name}{packed}"
     splits = sorted(path.stem for path in (home / "qrels").glob("*.tsv"))
-    hint = f" Splits that are there: {', '.join(splits)}." if splits and "split" in what else ""
-    raise StorageError(f"{home} holds no {what}: looked for {', '.join(names)}.{hint}")
+    hint = f" Splits: {', '.join(splits)}." if splits and "split" in what else ""
+    raise StorageError(f"{home} holds no {what}. Add one of these files: {', '.join(names)}.{hint}")
 
 
 def write_collection(collection: Collection, folder: FilePath, *, split: str = "test") -> Layout:
@@ -132,7 +132,7 @@ def read_judgments(source: Any, queries: Texts | None = None) -> tuple[Qrels, Te
     questions = Questions(None) if queries is None else Questions(*queries, "the queries")
     read = as_judgments(source, questions)
     if not isinstance(read, Qrels):
-        raise UsageError("A collection is judged by pairs, not by labels.")
+        raise UsageError("A collection needs judgments of pairs, not labels. Pass qrels (--qrels).")
     if queries is None:
         if not questions.texts:  # as in TREC text
             raise UsageError(NO_QUERIES)
@@ -168,7 +168,7 @@ class Collection:
     relevant: Literal["judged", "answers"] = "judged"
 
     def __post_init__(self) -> None:
-        """Check that the parts belong together; compute the fingerprint if there is none."""
+        """Check that the parts belong together; compute a missing fingerprint."""
         for what in ("doc", "query"):
             ids = Ids.of(getattr(self, f"{what}_ids"), what)
             object.__setattr__(self, f"{what}_ids", ids)
@@ -210,7 +210,7 @@ class Collection:
         return self.doc_texts[at] if at >= 0 else ""
 
     def __repr__(self) -> str:
-        """Sizes in one line."""
+        """Return the sizes in one line."""
         size = f"{len(self.doc_ids):,} documents, {len(self.query_ids):,} queries"
         return f"Collection({self.name!r}, {size}, {len(self.qrels.docs):,} judgments)"
 
@@ -240,7 +240,7 @@ def load_collection(
         return _with_answers(answers, corpus, queries, qrels, split, name, chunks)
     if is_ir(corpus):
         if queries is not None or qrels is not None:
-            raise UsageError(f"{corpus} has its own queries and judgments.")
+            raise UsageError(f"{corpus} already has queries and judgments. Omit yours.")
         texts, query_texts, pairs = read_ir(os.fspath(corpus))
         docs = _cut(texts, chunks)
         label = name or os.fspath(corpus)
@@ -250,7 +250,7 @@ def load_collection(
         name = name or Path(corpus).resolve().name
         return load_collection(*layout, name=name, chunks=chunks)
     if qrels is None:
-        raise UsageError("A collection needs judgments: give qrels (on the command line --qrels).")
+        raise UsageError("A collection needs judgments. Pass qrels (--qrels).")
     docs = _cut(read_texts(corpus, "doc"), chunks)
     queries_read = None if queries is None else read_texts(queries, "query")
     truth, queries_read = read_judgments(qrels, queries_read)
@@ -268,7 +268,7 @@ def _with_answers(
     name: str,
     chunks: ChunkRule | None,
 ) -> Collection:
-    """Return the collection judged by answers: beside its judged documents, or instead of them."""
+    """Return the collection judged by answers, with or without its own judgments."""
     if queries is not None and qrels is None:
         docs, questions = _cut(read_texts(corpus, "doc"), chunks), read_texts(queries, "query")
         answers_of = read_answers(answers, questions.ids, questions.texts)
@@ -313,13 +313,14 @@ def _refuse_strangers(collection: Collection) -> None:
     }
     for what, (judged, there, absent) in pairs.items():
         if not len(there):
-            raise MismatchError(f"The collection holds no {what}.")
+            raise MismatchError(f"The collection holds no {what}. Check its files.")
         if len(absent) < len(judged):
             continue
         raise MismatchError(
-            f"None of the {len(judged)} judged {what} is in the collection: judged are "
-            f"{checks.name_few(judged, 3)}, there are {checks.name_few(there, 3)}."
-            f"{describe_near(absent, there)}"
+            f"None of the {len(judged)} judged {what} is in the collection (judged: "
+            f"{checks.name_few(judged, 3)}; there: "
+            f"{checks.name_few(there, 3)}).{describe_near(absent, there)} Check that the files "
+            "belong together."
         )
 
 
@@ -400,7 +401,7 @@ def judge_by_answers(
             holders[word].append(doc)
     rows = [row for row, query in enumerate(query_ids) if answers.get(str(query))]
     if not rows:
-        raise MismatchError("None of the queries has an answer.")
+        raise MismatchError("None of the queries has an answer. Check the ids of both files.")
     pairs = [
         (number, doc)
         for number, row in enumerate(rows)
@@ -450,10 +451,10 @@ def read_answers(path: FilePath, query_ids: Ids, query_texts: Sequence[str]) -> 
     absent = sorted(ids - answers_of.keys())
     if near := describe_near(absent, strangers):
         raise MismatchError(
-            f"{name} has no answers for {checks.name_few(absent)}.{near} Write them alike."
+            f"{name} has no answers for {checks.name_few(absent)}.{near} Write ids alike."
         )
     if not answers_of:
-        raise MismatchError(f"{name}: no query of the collection has an answer there.")
+        raise MismatchError(f"{name} has answers for no query of the collection. Check the ids.")
     return answers_of
 
 
@@ -493,7 +494,7 @@ def _checked(answers: Any, place: str) -> tuple[str, ...]:
     for answer in some:
         flaw = checks.flaw_of(answer)
         if not flaw and not answer_words(answer):
-            flaw = "holds no word, so that every text would hold it"
+            flaw = "holds no word, so every text would match. Remove it"
         if flaw:
             raise FormatError(f"{place}: the answer {answer!r:.40} {flaw}.")
     return tuple(some)

@@ -258,7 +258,7 @@ def refuse_gap(column: Sequence[Any], name: str, where: Where) -> None:
 def missing_cell(name: str, place: str) -> IdError | ValueRangeError:
     """Return the error of a cell that is missing."""
     kind = IdError if name.strip("_").lower() == "id" else ValueRangeError
-    return kind(f"{place}: column {name!r} is missing there. Fill it or drop the row.")
+    return kind(f"{place}: column {name!r} is missing. Fill it or drop the row.")
 
 
 def shift(where: Where, start: int) -> Where:
@@ -308,7 +308,7 @@ def open_table(
         return open_parquet_table(path)
     if format == "npz":
         return _open_arrays(name)
-    raise FormatError(f"{name}: {what} is CSV, TSV, JSON, JSONL or parquet. Name it by its ending.")
+    raise FormatError(f"{name}: {what} must end in .csv, .tsv, .json, .jsonl or .parquet.")
 
 
 # CSV and TSV
@@ -325,7 +325,7 @@ def open_delimited(
     with _long_cells(layout):
         first = next(rows, None)
     if first is None:
-        raise FormatError(f"{name} holds no lines, only blank ones.")
+        raise FormatError(f"{name} holds only blank lines. Check the file.")
     names = unnamed(first) if unnamed is not None else None
     n_headers = int(names is None)
     header = first if names is None else names
@@ -350,7 +350,7 @@ def open_delimited(
             yield [[row[place] for row in batch] for place in places]
             n_rows += len(batch)
         if not n_rows:
-            raise FormatError(f"{name} holds a header and no lines.")
+            raise FormatError(f"{name} holds a header but no rows. Check the file.")
 
     return FileTable(name, header, where, read, head=f"{name}, first line", is_text=True)
 
@@ -428,7 +428,8 @@ def require_width(rows: Sequence[list[str]], width: int, where: Where) -> None:
     if set(map(len, rows)) != {width}:
         at = next(at for at, row in enumerate(rows) if len(row) != width)
         raise FormatError(
-            f"{where(at)}: expected {width} columns, found {len(rows[at])}: {repr(rows[at])[:80]}."
+            f"{where(at)}: expected {width} columns, found {len(rows[at])}: "
+            f"{repr(rows[at])[:80]}. Check separators and quotes."
         )
 
 
@@ -476,7 +477,7 @@ def read_groups(source: str, queries: Ids) -> tuple[str, dict[str | int, str]]:
         if cells[0].strip() and not cells[0].startswith("#")
     ]
     if not rows:
-        raise FormatError(f"{path} holds no lines. Each needs a query and its group.")
+        raise FormatError(f"{path} is empty. Write a query and its group on each line.")
     query_of: dict[str, str | int] = {str(query): query for query in queries}
     header = rows.pop(0)[1] if rows[0][1][0] not in query_of else None
     if not column and header is not None and len(header) < 2:
@@ -500,16 +501,16 @@ def read_groups(source: str, queries: Ids) -> tuple[str, dict[str | int, str]]:
             continue  # a group of a query that nobody judged changes nothing
         if groups.setdefault(query, cells[place]) != cells[place]:
             raise FormatError(
-                f"{path}, line {line}: query {cells[0]!r} is already in group "
-                f"{groups[query]!r}, found {cells[place]!r}. A query belongs to one group."
+                f"{path}, line {line}: query {cells[0]!r} is in group {groups[query]!r} and in "
+                f"group {cells[place]!r}. Keep one of them."
             )
     absent = [query for query in query_of if query_of[query] not in groups]
     if near := describe_near(absent, unknown):
-        raise MismatchError(f"{path} has no group for {name_few(absent)}.{near} Write them alike.")
+        raise MismatchError(f"{path} has no group for {name_few(absent)}.{near} Write ids alike.")
     if unknown and not groups:
         raise MismatchError(
-            f"None of the {len(query_of):,} queries is in {path}: not {name_few(absent, 3)}; it "
-            f"has {name_few(unknown, 3)}. Give a file with groups of these queries."
+            f"None of the {len(query_of):,} queries is in {path} (missing: {name_few(absent, 3)}; "
+            f"there: {name_few(unknown, 3)}). Pass the groups of these queries."
         )
     return name or "group", groups
 
@@ -550,7 +551,7 @@ def table_of_records(records: list[Any], where: Where, source: str) -> FileTable
     [[1, 2]]
     """
     if not records:
-        raise FormatError(f"{source} holds no records.")
+        raise FormatError(f"{source} holds no records. Check the file.")
     require_kind(records, Mapping, "an object with named values", where)
 
     def read(names: Sequence[str]) -> Iterator[list[Any]]:

@@ -31,7 +31,7 @@ class DemoFiles:
 
 
 def make_demo(*, seed: int = SEED) -> tuple[dict[str, Ranking], Qrels]:
-    """Rankings of three systems, and graded judgments of the same queries.
+    """Make rankings of three systems and graded judgments of their queries.
 
     `dense` and `lexical` differ a little; `coarse` is `dense` with scores rounded to whole
     numbers, so that ties decide much of its score.
@@ -69,7 +69,7 @@ def write_demo(folder: Path, *, seed: int = SEED) -> DemoFiles:
 
 
 def _grades(rng: np.random.Generator) -> NDArray[np.float64]:
-    """Grade of every document for every query: a few relevant ones, fewer highly relevant."""
+    """Draw grades of every document and query: a few relevant, fewer highly relevant."""
     truth = np.zeros((N_QUERIES, N_DOCS))
     for row in truth:
         docs = rng.choice(N_DOCS, size=int(rng.integers(3, 30)), replace=False)
@@ -107,7 +107,7 @@ def write_files(folder: Path) -> DemoFiles:
 
 
 def _write_tasks(folder: Path, rng: np.random.Generator) -> None:
-    """Two systems on six tasks: a table of queries, and results as mteb leaves them."""
+    """Write two systems on six tasks: a table of queries, and results as mteb leaves them."""
     rows = []
     for system, level in (("large", 0.6), ("small", 0.5)):
         home = folder / "results" / system / "1"

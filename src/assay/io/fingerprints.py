@@ -20,7 +20,7 @@ from assay.native import engine_name
 
 
 def fingerprint_of(identity: Mapping[str, Any]) -> str:
-    """Return a short digest of what makes a model, in whatever order of the entries.
+    """Return a short digest of entries in any order.
 
     >>> fingerprint_of({"a": 1, "b": 2}) == fingerprint_of({"b": 2, "a": 1})
     True
@@ -32,7 +32,7 @@ def fingerprint_of(identity: Mapping[str, Any]) -> str:
 
 
 def digest_of_arrays(*arrays: Array) -> str:
-    """SHA-256 of the content, the shape and the type of arrays."""
+    """Return SHA-256 of content, shape and type of arrays."""
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(f"{array.dtype.str}{array.shape}".encode())
@@ -41,7 +41,7 @@ def digest_of_arrays(*arrays: Array) -> str:
 
 
 def digest_of_file(path: FilePath) -> str:
-    """SHA-256 of the content of a file; a file that stays as it is is read once.
+    """Return SHA-256 of a file's content; an unchanged file is read once.
 
     One that changed in the last moments is read each time: its times cannot tell the next change.
     """
@@ -90,7 +90,7 @@ _PACKAGES: Final = (
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python, Assay with its kernels, and the packages that are loaded."""
+    """Return versions of Python, Assay with its kernels, and the loaded packages."""
     packages = {
         "python": platform.python_version(),
         "assay": __version__,
@@ -105,7 +105,7 @@ def versions() -> dict[str, str]:
 
 
 def git_commit(folder: str | None = None) -> str:
-    """Return the commit that is checked out here; empty where there is none."""
+    """Return the checked-out commit; empty without one."""
     import subprocess  # which takes long, for commands that never ask
 
     try:
@@ -125,7 +125,7 @@ def git_commit(folder: str | None = None) -> str:
 
 
 def fingerprints(files: Iterable[FilePath]) -> dict[str, dict[str, Any]]:
-    """Size and SHA-256 of each file."""
+    """Return size and SHA-256 of each file."""
     return {os.fspath(file): fingerprint_file(os.fspath(file)) for file in files}
 
 

@@ -129,9 +129,7 @@ def check_path(path: Any) -> FilePath:
     """Return the path, if it is one that can name a file."""
     plain = os.fspath(path) if isinstance(path, os.PathLike) else path
     if isinstance(plain, str) and "\0" in plain:
-        raise errors.StorageError(
-            f"{plain[:80]!r} cannot be opened: it holds NUL, as no path does."
-        )
+        raise errors.StorageError(f"Cannot open {plain[:80]!r}: a path cannot hold NUL. Remove it.")
     if isinstance(plain, str):
         path_as_given: FilePath = path
         return path_as_given
@@ -154,7 +152,7 @@ def as_ranking(run: RunLike, rules: Conventions, questions: Questions | None = N
     if isinstance(run, str | os.PathLike):
         return _ranking_of_file(run, rules, None, questions)
     if isinstance(run, Judgments):
-        raise errors.UsageError(f"The run is {run!r}, which are judgments. {_SWAPPED}")
+        raise errors.UsageError(f"The run is {run!r}, which holds judgments. {_SWAPPED}")
     return _ranking(lines_of_data(run, "run", questions), rules)
 
 
@@ -169,7 +167,7 @@ def as_judgments(qrels: QrelsLike, questions: Questions | None = None) -> Judgme
     if isinstance(qrels, str | os.PathLike):
         return _judgments_of_file(qrels, None, questions)
     if isinstance(qrels, Ranking):
-        raise errors.UsageError(f"The judgments (qrels) are {qrels!r}, which is a run. {_SWAPPED}")
+        raise errors.UsageError(f"The judgments are {qrels!r}, which holds a run. {_SWAPPED}")
     return _judgments(lines_of_data(qrels, "qrels", questions))
 
 
@@ -338,7 +336,7 @@ def fault_error(name: str, kind: str, fault: TextFault) -> errors.InputError:
 
 def _columns_cure(kind: str, n_columns: int) -> str:
     if kind == "qrels" and n_columns == _COLUMNS["run"].count(",") + 1:
-        return "A line of a run has as many; run and judgments may be swapped."
+        return "This is a line of a run. Swap run and judgments."
     if kind == "run" and n_columns == _COLUMNS["qrels"].count(",") + 1:
-        return "A line of judgments (qrels) has as many; check that this is the run."
+        return "This is a line of judgments (qrels). Name the run here."
     return "Separate the columns by spaces or tabs; an id cannot hold either."

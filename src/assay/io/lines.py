@@ -56,14 +56,14 @@ class Lines(NamedTuple):
     remarks: tuple[str, ...] = ()
 
 
-NO_QUERIES: Final = "A collection needs queries: give them (on the command line --queries)."
+NO_QUERIES: Final = "A collection needs queries. Pass them (--queries)."
 _JOIN_TEXTS: Final = (
-    "text, not an id, which holds no white space. Name the file with the ids and texts of the "
-    "queries (--queries; in Python read_qrels(…, queries=…)), or replace the white space."
+    "this looks like text, not ids. Pass the file with ids and texts of the queries as --queries "
+    "(in Python queries=), or replace the white space."
 )
 _SPLIT_DOCS: Final = (
-    "an id cannot hold white space. Separate judged documents by ';', write a space in the name of "
-    "a file as %20, or replace the white space."
+    "an id cannot hold white space. Separate documents by ';', write spaces of file names as "
+    "%20, or replace the white space."
 )
 
 
@@ -111,7 +111,7 @@ def number_ids(ids: Ids) -> tuple[Ids, Ints32]:
 
 
 def plain_floats(values: Sequence[Any], kind: Kind, where: tabular.Where) -> Floats:
-    """Python numbers as float64; text, None and whole numbers that lose digits are refused."""
+    """Return Python numbers as float64; refuse text, None and integers that lose digits."""
     fine = (int, float, np.integer, np.floating)
     allowed = fine if kind == "run" else (*fine, np.bool_)  # a bool is an int, too
     kinds = set(map(type, values))
@@ -141,8 +141,8 @@ def _not_a_number(value: Any, kind: Kind, place: str) -> errors.ValueRangeError:
 def _lost_digits_error(value: int, kind: Kind, place: str) -> errors.ValueRangeError:
     digits = str(value) if abs(value) < 10**30 else f"of {value.bit_length()} bits"
     return errors.ValueRangeError(
-        f"{place}: the {VALUE_NAME[kind]} {digits} is a whole number beyond 2^53, which float64 "
-        "cannot tell from its neighbours. Scale or shift the values."
+        f"{place}: the {VALUE_NAME[kind]} {digits} is a whole number beyond 2^53, where float64 "
+        "is not exact. Scale or shift the values."
     )
 
 
@@ -159,7 +159,7 @@ def exact_floats(values: npt.NDArray[Any], kind: Kind, where: tabular.Where) -> 
 def check_values(lines: Lines, kind: Kind, where: tabular.Where) -> Lines:
     """Return the lines, if there are any queries and every value is finite."""
     if not len(lines.query_ids):
-        raise errors.InputError(f"The {kind} holds no queries.")
+        raise errors.InputError(f"The {kind} holds no queries. Add some.")
     bad = ~np.isfinite(lines.values)
     if bad.any():
         row = int(np.argmax(bad))
@@ -184,9 +184,8 @@ def refuse_subtopics(lines: Lines) -> None:
         if str(before) != str(subtopic):
             raise errors.MismatchError(
                 f"Document {lines.doc_ids[doc]!r} of query {lines.query_ids[query]!r} is judged "
-                f"for the subtopics {before!r} and {subtopic!r}, and here a document has one "
-                "grade. Keep one line a document, such as that with the highest grade, or the "
-                "lines of one subtopic."
+                f"for the subtopics {before!r} and {subtopic!r}; Assay reads one grade per "
+                "document. Keep the line with the highest grade, or the lines of one subtopic."
             )
 
 
@@ -225,7 +224,7 @@ def find_columns(names: Sequence[str], kind: Kind, source: str) -> Columns:
     by_rank = tabular.pick_column(names, "score", source) is None
     if by_rank and tabular.pick_column(names, "rank", source) is not None:
         roles = {"query": "query", "doc": "doc", "rank": "rank"}
-    advice = "Name the columns so, for example query_id, doc_id and score."
+    advice = "Rename the columns, e.g. to query_id, doc_id and score."
     query, doc, value = tabular.require_columns(names, roles, source, advice)
     return Columns(query, doc, value, by_rank)
 
@@ -236,7 +235,7 @@ _GRADE_WORDS: Final = {"grade", "grades", "relevance", "judgment", "judgement"}
 def _find_judged(names: Sequence[str], source: str) -> Columns:
     """Find the columns of judgments; a column that may hold grades is never passed over."""
     roles = {"judged query": "query", "judged doc": "doc"}
-    advice = "Name the columns so, for example query_id, doc_id and relevance."
+    advice = "Rename the columns, e.g. to query_id, doc_id and relevance."
     query, doc = tabular.require_columns(names, roles, source, advice)
     rest = [name for name in names if name not in (query, doc)]
     grade = tabular.pick_column(rest, "grade", source)
@@ -246,14 +245,14 @@ def _find_judged(names: Sequence[str], source: str) -> Columns:
                 [name], "rank", source
             ):
                 raise errors.FormatError(
-                    f"{source}: the column {name!r} is that of a run. If these are judgments, "
-                    "name the grades 'relevance', or leave that column out for grade 1."
+                    f"{source}: the column {name!r} belongs to a run. For judgments, rename it to "
+                    "'relevance', or remove it (then every grade is 1)."
                 )
             near = did_you_mean(str(name).lower(), tabular.ROLES["grade"], cutoff=0.75)
             if near or _GRADE_WORDS & set(re.split(r"[\W_]+", str(name).lower())):
                 raise errors.FormatError(
-                    f"{source}: no column of grades is known, but {name!r} may be one.{near} "
-                    "Rename it, for example to relevance, or leave it out for grade 1."
+                    f"{source}: the column {name!r} may hold grades.{near} Rename it to "
+                    "'relevance', or remove it (then every grade is 1)."
                 )
     is_plain = tabular.pick_column([doc], "doc", source) is not None and grade is not None
     return Columns(
@@ -313,7 +312,9 @@ class Questions:
         for row, (cell, text) in enumerate(zip_longest(cells, texts)):
             key = str(cell) if isinstance(cell, int) and not isinstance(cell, bool) else cell
             if not isinstance(key, str):
-                raise errors.IdError(f"{where(row)}: expected a query, found {cell!r:.40}.")
+                raise errors.IdError(
+                    f"{where(row)}: expected query id or text, found {cell!r:.40}."
+                )
             ids = [key] if key in self.texts else self._ids.get(_one_line(key), [])
             if not ids and self.is_open:
                 has_text = isinstance(text, str)
@@ -333,7 +334,7 @@ class Questions:
             raise errors.MismatchError(
                 f"{where(absent[first])}: {name_few(list(absent), 3)} "
                 f"{'is' if len(absent) == 1 else 'are'} neither id nor text of a query in "
-                f"{self.source}.{near} Write them alike."
+                f"{self.source}.{near} Correct it, or add the query."
             )
         return names
 
@@ -440,7 +441,7 @@ def lines_of_table(
         parts.append(_read_part(cells, columns, kind, where, table.is_text))
         starts.append(n_rows)
     if not parts:
-        raise errors.InputError(f"{table.source}: the {kind} holds no rows.")
+        raise errors.InputError(f"{table.source}: the {kind} holds no rows. Check the file.")
     if questions is not None and questions.is_open and not stated and not questions.have_words():
         raise errors.UsageError(NO_QUERIES)  # the column holds ids
     query_ids, queries = _join_numbers([(part.query_ids, part.queries) for part in parts])
@@ -515,8 +516,8 @@ def _documents(cell: Any, columns: Columns, where: tabular.Where, row: int) -> S
             return [part for part in parts if part != ""]
     if isinstance(cell, Mapping):
         raise errors.FormatError(
-            f"{where(row)}: the column {columns.doc!r} holds {cell!r:.60}. "
-            "Give a document id, or a list of them."
+            f"{where(row)}: the column {columns.doc!r} holds {cell!r:.60}. Give a document id or "
+            "a list of ids."
         )
     return list(cell) if isinstance(cell, _LISTS) else [cell]
 
@@ -582,7 +583,7 @@ _BACKENDS = {"pandas": "pandas", "polars": "polars", "pyarrow": "parquet"}
 
 
 def lines_of_data(data: Any, kind: Kind, questions: Questions | None = None) -> Lines:
-    """From whatever a user may have in memory."""
+    """Read lines from data in memory."""
     if isinstance(data, Mapping):
         return lines_of_mapping(data, kind, "", questions)
     if is_frame(data):
@@ -593,7 +594,7 @@ def lines_of_data(data: Any, kind: Kind, questions: Questions | None = None) -> 
 def lines_of_mapping(
     data: Mapping[Any, Any], kind: Kind, source: str = "", questions: Questions | None = None
 ) -> Lines:
-    """From {query: {doc: value}}, or {query: [doc, …]}.
+    """Read lines from {query: {doc: value}}, or {query: [doc, …]}.
 
     A list of a run is its ranking, best first, without ties; in qrels it holds the relevant docs.
 
@@ -633,7 +634,7 @@ def lines_of_mapping(
 
 
 def _check_rows(data: Mapping[Any, Any], rows: list[Any], kind: Kind, source: str) -> None:
-    """All rows are mappings, or all are collections of docs (with an order, for a run)."""
+    """Check that all rows are mappings, or all collections (ordered ones, for a run)."""
     ordered = (list, tuple, np.ndarray)
     collections = ordered if kind == "run" else (*ordered, set, frozenset)
     allowed: tuple[type, ...] = (Mapping,) if rows and isinstance(rows[0], Mapping) else collections
@@ -644,8 +645,8 @@ def _check_rows(data: Mapping[Any, Any], rows: list[Any], kind: Kind, source: st
         hint = "; a set has no order, so it is not a ranking" if unordered else ""
         raise errors.UsageError(
             f"{source + ': ' if source else ''}the entry of query {query!r} in the {kind} is of "
-            f"type {type(row).__name__}. Give {{query: {{doc: {VALUE_NAME[kind]}}}}} "
-            f"or {{query: [doc, …]}}, the same for all queries{hint}."
+            f"type {type(row).__name__}. Give {{query: {{doc: {VALUE_NAME[kind]}}}}} or {{query: "
+            f"[doc, …]}}, in one form for all queries{hint}."
         )
 
 
@@ -656,7 +657,7 @@ def lines_of_records(
     source: str,
     questions: Questions | None = None,
 ) -> Lines:
-    """From tuples (query, doc, value), named tuples or mappings with columns of known names.
+    """Read lines from tuples (query, doc, value), named tuples or mappings.
 
     In qrels a pair (query, doc) means grade 1, and a list of documents may stand for one.
 
@@ -671,7 +672,7 @@ def lines_of_records(
         )
     rows = list(records)
     if not rows:
-        raise errors.InputError(f"{source}: the {kind} holds no lines.")
+        raise errors.InputError(f"{source}: the {kind} holds no lines. Check the input.")
     lines = _lines_of_plain_tuples(rows, kind) if questions is None else None
     if lines is not None:
         return lines
@@ -694,14 +695,14 @@ def _read_tuples(
     at = next((at for at, row in enumerate(rows) if len(row) < len(fields)), None)
     if at is not None:
         raise errors.FormatError(
-            f"{where(at)}: a column of the first line is absent here: {repr(rows[at])[:80]}."
+            f"{where(at)}: a column of the first line is missing: {repr(rows[at])[:80]}. Add it."
         )
     places = [list(fields).index(name) for name in names]
     yield [[row[place] for row in rows] for place in places]
 
 
 def _lines_of_plain_tuples(rows: list[Any], kind: Kind) -> Lines | None:
-    """Tuples of text ids and numbers, read in one pass; None where there is anything else."""
+    """Read tuples of text ids and numbers in one pass; None for anything else."""
     if type(rows[0]) is not tuple:
         return None
     width = 2 if kind == "qrels" and len(rows[0]) == 2 else 3
@@ -720,8 +721,8 @@ def _width(rows: list[Any], kind: Kind, where: tabular.Where) -> int:
         if len(rows[at]) == n_trec:
             place = _TREC[kind].index(VALUE_NAME[kind])
             hint = (
-                f" It has as many as a line of TREC ({', '.join(_TREC[kind])}). Take three of "
-                f"these: [(row[0], row[2], row[{place}]) for row in rows]."
+                f" A line of TREC has that many ({', '.join(_TREC[kind])}); pass three: [(row[0], "
+                f"row[2], row[{place}]) for row in rows]."
             )
         raise errors.FormatError(
             f"{where(at)}: expected {width} elements ({names}), found {len(rows[at])}: "
@@ -778,9 +779,7 @@ def _eager(data: Any) -> nw.DataFrame[Any]:
             "Give a pandas, polars or pyarrow data frame."
         ) from None
     except nw.exceptions.DuplicateError as error:
-        raise errors.FormatError(
-            f"data frame: {str(error)[:120]}. Rename or drop columns."
-        ) from None
+        raise errors.FormatError(f"data frame: {str(error)[:120]}. Rename columns.") from None
     return frame.collect() if isinstance(frame, nw.LazyFrame) else frame
 
 
@@ -844,7 +843,7 @@ def _utf8_of(column: nw.Series[Any]) -> tuple[Bytes, Ints] | None:
 
 
 def _wide() -> tuple[type, ...]:
-    """Types whose values only Python can look at."""
+    """Return types whose values only Python can read."""
     import narwhals as nw
 
     return nw.Object, nw.Int128, nw.UInt128

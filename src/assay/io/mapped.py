@@ -27,7 +27,7 @@ _CHUNK_BYTES: Final = 1 << 20  # stays in the cache on its way through the syste
 
 
 class FileState(NamedTuple):
-    """What tells that a file is still the one that was opened."""
+    """The state of a file when it was opened: identity, size, time."""
 
     size: int
     mtime_ns: int
@@ -41,7 +41,7 @@ class FileState(NamedTuple):
 
 
 class Watched(Protocol):
-    """Something that is read and must not change meanwhile."""
+    """A source that must not change while it is read."""
 
     def check(self, cause: Exception | None = None) -> None:
         """Raise StorageError if it changed."""
@@ -167,9 +167,7 @@ class _ForeignMap:
         self._number = -1
         self._before = self._look()
         if content in _DAMAGED or content.size() < offset + len(content):
-            raise StorageError(
-                f"{self._name} became shorter after it was mapped. Map the complete file again."
-            )
+            raise StorageError(f"{self._name} became shorter after it was mapped. Map it again.")
         if not needs_copies():
             self._number = kernels().watch_map(_address(content), len(content), self._lost)
 

@@ -29,11 +29,12 @@ def parse_json(text: str, place: str, *, constants: bool = False) -> Any:
     try:
         return (_LENIENT if constants else _DECODER).decode(text)
     except RecursionError:
-        raise FormatError(f"{place}: the JSON is nested too deeply to be data.") from None
+        raise FormatError(f"{place}: the JSON is nested too deeply. Flatten it.") from None
     except json.JSONDecodeError as error:
         line = f", line {error.lineno}" if "\n" in text.rstrip("\n") else ""
         raise FormatError(
-            f"{place}{line}, column {error.colno}: not JSON: {error.msg}. It may be incomplete."
+            f"{place}{line}, column {error.colno}: not JSON: {error.msg}. Check that the file "
+            "is complete."
         ) from None
     except ValueError as error:
         raise FormatError(f"{place}: {error}") from None
@@ -49,13 +50,13 @@ def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON, and no score or grade. Remove or replace it.")
+    raise ValueError(f"{name} is not valid JSON. Remove or replace it.")
 
 
 def _finite(text: str) -> float:
     value = float(text)
     if math.isinf(value):
-        raise ValueError(f"the number {text[:40]} is beyond the range of a float.")
+        raise ValueError(f"the number {text[:40]} is beyond the range of a float. Replace it.")
     return value
 
 
@@ -101,13 +102,13 @@ def check_against(data: Any, schema: Mapping[str, Any], where: str) -> None:
 
 def _check_size(data: Any, schema: Mapping[str, Any], where: str) -> None:
     if "minimum" in schema and data < schema["minimum"]:
-        raise FormatError(f"{where}: {data} is below {schema['minimum']}.")
+        raise FormatError(f"{where}: {data} must be at least {schema['minimum']}.")
     if "exclusiveMinimum" in schema and not data > schema["exclusiveMinimum"]:
-        raise FormatError(f"{where}: {data} is not above {schema['exclusiveMinimum']}.")
+        raise FormatError(f"{where}: {data} must be above {schema['exclusiveMinimum']}.")
     for key in ("minLength", "minItems"):
         if key in schema and len(data) < schema[key]:
             few = "empty" if not data else f"{len(data)} long"
-            raise FormatError(f"{where}: it is {few}; at least {schema[key]} wanted.")
+            raise FormatError(f"{where}: it is {few}. Its length must be at least {schema[key]}.")
 
 
 def _check_table(data: dict[str, Any], schema: Mapping[str, Any], where: str) -> None:
@@ -122,7 +123,7 @@ def _check_table(data: dict[str, Any], schema: Mapping[str, Any], where: str) ->
             )
     absent = [key for key in schema.get("required", ()) if key not in data]
     if absent:
-        raise FormatError(f"{where}: the key {absent[0]!r} is missing.")
+        raise FormatError(f"{where}: the key {absent[0]!r} is missing. Add it.")
 
 
 # TOML and YAML
@@ -130,14 +131,14 @@ def _check_table(data: dict[str, Any], schema: Mapping[str, Any], where: str) ->
 
 _LONGEST: Final = 1 << 20
 _DEEPEST: Final = 64
-_DEEP: Final = "is nested too deeply to be a configuration"
+_DEEP: Final = "is nested too deeply. Flatten it"
 
 
 def read_config_text(path: FilePath) -> str:
     """Return the text of a configuration file, which no person writes longer than 1 MiB."""
     text = read_text(path)
     if len(text) > _LONGEST:
-        raise FormatError(f"{path}: a configuration is at most 1 MiB long. Check the file name.")
+        raise FormatError(f"{path} exceeds 1 MiB, the limit of a configuration. Check its name.")
     return text
 
 
@@ -222,11 +223,11 @@ def _checked(data: Any, name: str) -> Any:
 
 def _check_scalar(value: Any, name: str) -> None:
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        raise FormatError(f"{name}: a whole number of {value.bit_length()} bits is too large.")
+        raise FormatError(f"{name}: a whole number has {value.bit_length()} bits. Use 64 at most.")
     if isinstance(value, datetime | date | time):
-        raise FormatError(f"{name}: {value} is a date; write it in quotes where text is meant.")
+        raise FormatError(f"{name}: {value} is a date. Write text in quotes.")
     if isinstance(value, str) and re.search("[\0\ud800-\udfff]", value):
-        raise FormatError(f"{name}: {value[:60]!a} holds NUL or half a character, as no name can.")
+        raise FormatError(f"{name}: {value[:60]!a} holds NUL or half a character. Remove it.")
 
 
 _PLAIN: Final = re.compile(r"[A-Za-z_](?:[A-Za-z0-9_./@+() -]*[A-Za-z0-9_)+])?")
@@ -238,7 +239,7 @@ _NOT_IN_YAML: Final = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufff
 
 
 def to_yaml(data: Any) -> str:
-    """YAML of dictionaries, lists, texts, numbers, booleans and None, a line for each entry.
+    """Return YAML of dictionaries, lists and scalars, a line for each entry.
 
     >>> print(to_yaml({"tag": "bm25", "k": [1, 0.5], "text": "a: b"}), end="")
     tag: bm25
@@ -284,7 +285,7 @@ def _scalar(value: Any) -> str:
 
 
 def _number(value: float) -> str:
-    """With a point: without one, 1e-05 is a text in YAML 1.1."""
+    """Write a number with a point: 1e-05 is a text in YAML 1.1."""
     if not math.isfinite(value):
         return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
     digits, e, power = repr(value).partition("e")

@@ -43,8 +43,8 @@ _WEIGHT_OF_TEXT: Final = 3  # bytes, text, and a piece of it
 
 _LISTED: Final = 2000  # names of a folder among which a mistyped one is looked for
 _NO_PIPES = (
-    "Pipes are not read by name. A command reads standard input where '-' stands alone for a "
-    "file; else write the data to a file, which may be .gz or .zst, and give its path."
+    "Pipes are not read by name. Pass '-' for standard input, or write the data to a file (.gz "
+    "and .zst too) and pass its path."
 )
 FORMATS: Final = ("trec", "csv", "tsv", "json", "jsonl", "parquet", "npz", "npy")
 _SUFFIXES: Final = {f".{name}": name for name in FORMATS} | {".ndjson": "jsonl", ".pq": "parquet"}
@@ -128,7 +128,7 @@ def open_chunks(path: FilePath, chunk_size: int = CHUNK_SIZE) -> Iterator[bytes]
             tell(f"reading {os.path.basename(name)} (kB)", file.tell() // 1000, size // 1000)
             yield chunk
     if not total:
-        raise FormatError(f"{name} is empty. It may be incomplete.")
+        raise FormatError(f"{name} is empty. Check that it was written completely.")
 
 
 def _open_regular(name: str) -> BinaryIO:
@@ -185,9 +185,7 @@ def missing_file(name: str) -> StorageError:
     """Return the error of a file or folder that is not there, with the nearest names that are."""
     if "://" in name:
         address = mask_secrets(name)
-        return StorageError(
-            f"{address} is an address, and a file of this machine is read here. Fetch it first."
-        )
+        return StorageError(f"{address} is a web address, not a local file. Download it first.")
     folder, last = os.path.split(name)
     near = ""
     try:
@@ -213,7 +211,7 @@ def _next_chunk(chunks: Iterator[bytes], name: str) -> bytes:
 
 
 def _weigh(chunk: bytes) -> int:
-    """About how many bytes the text takes once it is objects, lists and rows."""
+    """Estimate the bytes that text takes as objects, lists and rows."""
     heavy = sum(weight * chunk.count(character) for character, weight in _WEIGHTS.items())
     return _WEIGHT_OF_TEXT * len(chunk) + heavy
 
@@ -234,7 +232,7 @@ def _memory_limit() -> int:
     if not limit:
         return BOMB_BYTES
     if not re.fullmatch("[0-9]{1,18}", limit):
-        raise UsageError(f"{LIMIT_VARIABLE} is {limit[:40]!r}; it is a whole number of bytes.")
+        raise UsageError(f"{LIMIT_VARIABLE} is {limit[:40]!r}. Set it to a whole number of bytes.")
     return int(limit)
 
 
@@ -256,7 +254,7 @@ class _Codec(NamedTuple):
 
 
 def need_zstd(purpose: str) -> Any:
-    """Zstandard as it is part of Python 3.14, or the same module for older versions."""
+    """Import Zstandard of Python 3.14, or its module for older versions."""
     for module in ("compression.zstd", "backports.zstd"):
         try:
             return import_module(module)
@@ -304,9 +302,7 @@ def _inflate(file: BinaryIO, name: str, codec: _Codec) -> Iterator[bytes]:
             data = member.unused_data if member.eof else b""
             member = None if member.eof else member
     if member is not None:
-        raise FormatError(
-            f"{name} is a truncated {codec.name} file: it ends in the middle. Fetch it again."
-        )
+        raise FormatError(f"{name} is a truncated {codec.name} file. Fetch it again.")
 
 
 def _gather(pieces: Iterable[bytes], chunk_size: int) -> Iterator[bytes]:
@@ -333,8 +329,8 @@ def read_lines(path: FilePath, *, longest: int = LONGEST_LINE) -> Iterator[str]:
         if max(len(rest), *map(len, lines), 0) > longest:
             at = next((at for at, line in enumerate(lines) if len(line) > longest), len(lines))
             raise FormatError(
-                f"{os.fspath(path)}, line {number + at + 1}: it is longer than {longest >> 20} "
-                "MiB. Check the file and its format."
+                f"{os.fspath(path)}, line {number + at + 1}: the line is longer than "
+                f"{longest >> 20} MiB. Check the file and its format."
             )
         number += len(lines)
         yield from lines
@@ -416,7 +412,7 @@ def _format_of_content(path: FilePath) -> str:
 def keep_standard_input() -> Iterator[StandardInput]:
     """Keep standard input in a file as long as it is needed."""
     if sys.stdin is None or sys.stdin.closed:
-        raise StorageError("Standard input is closed, so there is nothing to read for '-'.")
+        raise StorageError("Standard input is closed. Name a file instead of '-'.")
     with ScratchFolder("stdin") as folder:
         path = os.path.join(folder, "stdin")
         try:
@@ -425,7 +421,7 @@ def keep_standard_input() -> Iterator[StandardInput]:
                     file.write(chunk)
         except OSError as error:
             words = error.strerror or error
-            raise StorageError(f"Standard input cannot be kept in a file: {words}.") from error
+            raise StorageError(f"Cannot store standard input: {words}. Name a file.") from error
         name = f"{path}{_ending_of_content(path)}"
         os.rename(path, name)
         yield StandardInput(name)
@@ -514,8 +510,8 @@ def atomic_write(path: FilePath) -> Iterator[BinaryIO]:
         _discard(beside)
         if isinstance(error, OSError) and not isinstance(error, AssayError):
             raise StorageError(
-                f"{name} could not be written: {error.strerror or error}. "
-                "What was there before is unchanged."
+                f"Cannot write {name}: {error.strerror or error}. The old file is unchanged; "
+                "choose another place."
             ) from error
         raise
     _unfinished.discard(beside)
@@ -535,7 +531,7 @@ def _discard(beside: str) -> None:
 
 
 def check_target(name: str) -> str:
-    """Where the file really goes, if it can be written: a link stays a link, a device a device."""
+    """Return the place where a file will be written: a link stays a link, a device a device."""
     try:
         target = os.path.realpath(name)
         mode = os.stat(target).st_mode
@@ -561,8 +557,8 @@ def check_folder(folder: str, name: str = "") -> None:
     address = re.match(r"([a-z][a-z0-9+.-]+:)//?(.*)", name or folder, re.DOTALL)
     if address is not None and not os.path.isdir(address[1]):
         raise StorageError(
-            f"{mask_secrets('//'.join(address.groups()))} is an address, and results are written "
-            "to files of this machine. Name a file or folder here."
+            f"{mask_secrets('//'.join(address.groups()))} is a web address, and results are "
+            "written to local files. Name a file or folder."
         )
     try:
         parent = os.path.realpath(folder)

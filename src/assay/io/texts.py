@@ -38,7 +38,7 @@ from assay.core.specs import Consent
 from assay.errors import FormatError, IdError, UsageError, error_text, need
 from assay.io import columns as tabular
 from assay.io.lines import number_ids, pack_ids
-from assay.io.streams import FilePath, ending_of, read_text, unreadable
+from assay.io.streams import FilePath, ending_of, missing_file, read_text, unreadable
 
 Role = Literal["doc", "query"]
 
@@ -95,7 +95,7 @@ class TextFolder(os.PathLike[str]):
         self._folder = Path(folder)
         more = sorted({f".{ending.removeprefix('.').lower()}" for ending in endings})
         if odd := [ending for ending in more if not re.fullmatch(r"(\.[\w+-]+)+", ending)]:
-            raise UsageError(f"An ending is written as .py or .tex; found {odd[0]!r:.40}.")
+            raise UsageError(f"Cannot read extension {odd[0]!r:.40}. Write it like .py or .tex.")
         self.endings = (*FOLDER_ENDINGS, *more)
 
     def __fspath__(self) -> str:
@@ -231,12 +231,11 @@ def read_texts(path: FilePath, role: Role) -> Texts:
         return texts
     ending = ending_of(path)
     if ending not in (*_ENDINGS, ".pq"):
-        fault, advice = (": t", "Rename or convert it")
         if not os.path.exists(path):
-            fault, advice = (" does not exist. T", "Check the path")
+            raise UsageError(str(missing_file(os.fspath(path))))
         raise UsageError(
-            f"{os.fspath(path)}{fault}exts are read from {', '.join(_ENDINGS)} (also .gz, .zst) or "
-            f"from a folder of {', '.join(FOLDER_ENDINGS)} files. {advice}."
+            f"Cannot read texts from {os.fspath(path)}. Convert it to {', '.join(_ENDINGS)} (also "
+            f".gz, .zst), or give a folder of {', '.join(FOLDER_ENDINGS)} files."
         )
     if ending in _PARQUET:
         return _read_parquet([Path(path)], role, os.fspath(path))
@@ -260,7 +259,7 @@ def join_title(title: str, text: str) -> str:
 
 
 def as_text_ids(ids: Sequence[Any]) -> list[Any]:
-    """Whole numbers as text, if all are; anything else as it is, to be checked."""
+    """Return whole numbers as text, if all are; anything else unchanged."""
     whole = all(isinstance(id, int) and not isinstance(id, bool) for id in ids)
     return [str(id) for id in ids] if whole else list(ids)
 
@@ -273,8 +272,8 @@ def check_texts(
     pair = packed.first_duplicate()
     if pair is not None:
         raise IdError(
-            f"{where(pair[1])}: the {role} id {packed[pair[0]]!r} appears there a second time; the "
-            f"first is {where(pair[0])}. Each {role} id must be unique."
+            f"{where(pair[1])}: the {role} id {packed[pair[0]]!r} appears twice, first in "
+            f"{where(pair[0])}. Each {role} id must be unique; remove or rename one."
         )
     for row, text in enumerate(texts):
         flaw = checks.flaw_of(text)  # an empty text has none, and is counted later
@@ -301,7 +300,7 @@ def _read_json(path: FilePath, role: Role, format: str) -> Texts:
     if not isinstance(data, list):
         raise FormatError(f"{name}: expected a JSON object or array, found {data!r:.40}.")
     if not data:
-        raise FormatError(f"{name} holds no {role}.")
+        raise FormatError(f"{name} holds no {role}. Check the file.")
     if all(isinstance(record, str) for record in data):
         return check_texts(range(len(data)), data, role, where)
     table = tabular.table_of_records(data, where, name)
@@ -338,7 +337,7 @@ def _read_parquet(parts: Sequence[Path], role: Role, name: str) -> Texts:
         ids += more_ids
         texts += more_texts
     if not texts:
-        raise FormatError(f"{name} holds no {role}.")
+        raise FormatError(f"{name} holds no {role}. Check the file.")
     return check_texts(ids, texts, role, f"{name}, row {{}}".format)
 
 
@@ -360,7 +359,7 @@ def allow_corpus(paths: list[str], params: Mapping[str, Any], consent: Consent, 
 
 
 def allow_ir(corpus: object, consent: Consent, place: str) -> None:
-    """Refuse a collection that somebody's file names and that may be fetched, without consent."""
+    """Refuse to download a collection named in a config unless allowed."""
     if is_ir(corpus):
         consent.check_download(f"the collection {corpus!r}", _PACKAGE, place)
 
@@ -372,10 +371,10 @@ def read_ir(corpus: str) -> tuple[Texts, Texts, Qrels]:
     try:
         data = package.load(name)
     except KeyError:
-        raise UsageError(f"ir_datasets knows no collection {name!r:.80}.") from None
+        raise UsageError(f"ir_datasets has no collection {name!r:.80}. Check the name.") from None
     for part, words in {"docs": "documents", "queries": "queries", "qrels": "judgments"}.items():
         if not getattr(data, f"has_{part}")():
-            raise UsageError(f"{corpus} has no {words}; a part of it, such as a split, may have.")
+            raise UsageError(f"{corpus} has no {words}. Name a part of it, such as a split.")
     try:
         docs, queries = list(data.docs_iter()), list(data.queries_iter())
         judged = list(data.qrels_iter())
@@ -392,7 +391,7 @@ def read_ir(corpus: str) -> tuple[Texts, Texts, Qrels]:
 
 def _texts(records: list[tuple[Any, Any]], role: Role, name: str) -> Texts:
     if not records:
-        raise FormatError(f"{name} holds no {role}.")
+        raise FormatError(f"{name} holds no {role}. Check the file.")
     texts = [_text(record) for _, record in records]
     return check_texts([id for id, _ in records], texts, role, f"{name}, {role} {{}}".format)
 
@@ -439,7 +438,7 @@ class ChunkRule:
     def __post_init__(self) -> None:
         """Refuse a rule that would not move on."""
         if self.unit not in UNITS:
-            raise UsageError(f"Chunks are cut by {', '.join(UNITS)}, not by {self.unit!r}.")
+            raise UsageError(f"Unknown chunk unit {self.unit!r}. Use one of {', '.join(UNITS)}.")
         checks.check_cutoff(self.size, "The size of chunks")
         if self.overlap:
             checks.check_cutoff(self.overlap, "The overlap of chunks")
@@ -448,17 +447,17 @@ class ChunkRule:
 
     @classmethod
     def parse(cls, text: str) -> ChunkRule:
-        """From UNIT:SIZE or UNIT:SIZE:OVERLAP."""
+        """Read UNIT:SIZE or UNIT:SIZE:OVERLAP."""
         match = re.fullmatch(r"(\w+):([0-9]{1,15})(?::([0-9]{1,15}))?", text)
         if match is None:
             raise UsageError(
-                f"A rule for chunks is written UNIT:SIZE[:OVERLAP], such as sentences:5:1, with "
-                f"UNIT one of {', '.join(UNITS)}; found {text[:80]!r}."
+                f"Cannot read the chunk rule {text[:80]!r}. Write UNIT:SIZE[:OVERLAP], such as "
+                f"sentences:5:1, with UNIT one of {', '.join(UNITS)}."
             )
         return cls(match[1], int(match[2]), int(match[3] or 0))
 
     def __str__(self) -> str:
-        """As it is written, and as it enters fingerprints."""
+        """Return the rule as written, also for fingerprints."""
         return f"{self.unit}:{self.size}:{self.overlap}"
 
 

@@ -87,7 +87,7 @@ def write_run(
     require_kind(ranking, Ranking, "write_run")
     layout = choose_format(path, format, (*_TEXT, "parquet", "npz"))
     if metadata and layout != "trec":
-        raise UsageError(f"ir_metadata is the header of a TREC run; {layout} has no place for it.")
+        raise UsageError(f"ir_metadata is for TREC runs; {layout} has none. Write trec.")
     header = format_header(metadata) if metadata else ""
     if layout == "npz":
         _write_npz(ranking, path)
@@ -122,8 +122,8 @@ def write_qrels(judgments: Judgments, path: FilePath, *, format: str | None = No
     layout = choose_format(path, format, (*_TEXT, "parquet"))
     if not isinstance(judgments, Qrels):
         raise UsageError(
-            f"{type(judgments).__name__} cannot be written as qrels; keep the labels themselves, "
-            "for example in a .npz with query_labels and doc_labels."
+            f"{type(judgments).__name__} cannot be written as qrels. Save the labels themselves, "
+            "e.g. in a .npz with query_labels and doc_labels."
         )
     rows = _RowsByQuery(judgments, judgments.grades, "qrels", layout)
     if layout == "trec":
@@ -149,8 +149,8 @@ class _RowsByQuery:
         if len(empty):
             raise MismatchError(
                 f"Query {self._source.query_ids[int(empty[0])]!r} has no documents in the {kind} "
-                f"({len(empty)} such queries), which {format} cannot say. Write json instead, or "
-                "leave them out."
+                f"({len(empty)} such queries), which {format} cannot express. Write json, or "
+                "remove these queries."
             )
 
     def _refuse_comments(self) -> None:
@@ -158,8 +158,8 @@ class _RowsByQuery:
         for query in self._source.query_ids:
             if str(query).startswith(("#", "\ufeff")):
                 raise IdError(
-                    f"The query id {query!r} would begin a TREC line like a comment or a byte "
-                    "order mark. Rename it, or write another format."
+                    f"The query id {query!r} would read as a comment or a byte order mark in a "
+                    "TREC file. Rename it, or write another format."
                 )
 
     def __iter__(self) -> Iterator[Row]:
@@ -170,7 +170,7 @@ class _RowsByQuery:
             yield query, names, self._values[inside].tolist()
 
     def columns(self) -> dict[str, Any]:
-        """Query, doc and value of all lines as three columns."""
+        """Return query, doc and value of all lines as three columns."""
         source = self._source
         lengths = np.diff(source.offsets)
         query_rows = np.repeat(np.arange(len(lengths)), lengths)
@@ -195,13 +195,13 @@ def choose_format(path: FilePath, name_of_format: str | None, formats: tuple[str
         endings = [f".{each}" for each in formats if each != "trec"]
         trec = [*_TREC_ENDINGS[1:]] if "trec" in formats else []
         raise UsageError(
-            f"The ending of {name} stands for no format that can be written here. Known endings: "
-            f"{', '.join(trec + endings)}. Or name the format."
+            f"The file extension of {name} is unknown. Use one of {', '.join(trec + endings)}, or "
+            "name the format."
         )
     if format not in formats:
         raise UsageError(f"Cannot write {format!r} here. Known formats: {', '.join(formats)}.")
     if format not in _TEXT and name.lower().endswith((".gz", ".zst")):
-        raise UsageError(f"{name}: {format} is compressed inside; drop the ending.")
+        raise UsageError(f"{name}: {format} is compressed already. Drop the last extension.")
     return format
 
 
@@ -262,7 +262,7 @@ def _json_lines(rows: Iterable[Row], value_name: str) -> Iterator[str]:
 
 
 def _json_object(rows: Iterable[Row]) -> Iterator[str]:
-    """{query: {doc: value}} with a line per query."""
+    """Write {query: {doc: value}} with a line per query."""
     before = "{\n"
     for query, docs, values in rows:
         yield f"{before}{to_json(str(query))}: {to_json(dict(zip(docs, values, strict=True)))}"
@@ -321,7 +321,7 @@ def need_parquet() -> Any:
 
 
 def _write_npz(ranking: Ranking, path: FilePath) -> None:
-    """Rows padded with −1 to one length; the scores of unused places are 0.
+    """Write rows padded with −1 to one length; unused places score 0.
 
     Rows that are only numbered get no ids. `by_line` says that equal scores stand in the order of
     places, as in any other file, and not in that of document numbers.
@@ -360,7 +360,7 @@ def read_ir_metadata(path: FilePath) -> dict[str, Any] | None:
     name = f"{os.fspath(path)}, ir_metadata"
     metadata = parse_yaml(dedent("\n".join(lines)), name, dates=False)
     if not isinstance(metadata, dict):
-        raise FormatError(f"{name}: it is a table of entries, found {metadata!r:.60}.")
+        raise FormatError(f"{name} must be a table of entries, found {metadata!r:.60}.")
     return metadata
 
 
@@ -376,7 +376,7 @@ def read_header(path: FilePath) -> str:
         if lines and words == _END:
             return "".join(lines)
     if lines:
-        raise FormatError(f"{os.fspath(path)}: '# {_START}' is not followed by '# {_END}'.")
+        raise FormatError(f"{os.fspath(path)}: '# {_START}' without '# {_END}'. Add that line.")
     return ""
 
 
@@ -384,7 +384,7 @@ def format_header(metadata: Mapping[str, Any] | str) -> str:
     """Return the lines of a header, from metadata or from another run's header."""
     if isinstance(metadata, str):
         if not all(line.startswith("#") for line in metadata.splitlines()):
-            raise UsageError("The header of a run is lines that begin with #.")
+            raise UsageError("Every line of a run's header must begin with #.")
         return metadata
     checks.require(metadata, Mapping, "metadata", "a dictionary")
     body = to_yaml(metadata).splitlines()
@@ -414,7 +414,7 @@ def describe_run(
         return entries
     overrides = parse_yaml(read_config_text(file), file, dates=False)
     if not isinstance(overrides, dict):
-        raise UsageError(f"{file} has to hold entries such as actor and research goal.")
+        raise UsageError(f"{file} holds no entries. Write some, such as actor and research goal.")
     return _merge(entries, overrides)
 
 
@@ -446,7 +446,7 @@ def _distribution() -> str:
 
 
 def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Both, entry by entry; what is given wins."""
+    """Merge two tables entry by entry; the second wins."""
     merged = dict(base)
     for key, value in changes.items():
         before = merged.get(key)

@@ -36,7 +36,7 @@ from assay.core.hits import Hits
 from assay.core.ids import Ids
 from assay.core.judgments import Kept
 from assay.core.ranking import Ranking, tie_groups
-from assay.core.text import fixed
+from assay.core.text import fixed, spoken
 from assay.errors import UsageError
 from assay.judging.pool import RULES, is_plain, weigh_ranks
 from assay.measures import Measure
@@ -117,7 +117,7 @@ class HoleBounds:
         if not self.n_unjudged and self.worst == self.best:
             return f"no retrieved document{cut} is unjudged"
         kind = "" if self.exact else ", an outer bound"
-        low, high = (fixed(end, sign=bool(self.b)) for end in (self.worst, self.best))
+        low, high = (spoken(fixed(end, sign=bool(self.b))) for end in (self.worst, self.best))
         ends = f"{'difference' if self.b else 'mean'} {low} to {high}{kind}"
         if self.outcomes[0] in ("", "undecided"):
             return f"{ends} over all grades of the {what}"

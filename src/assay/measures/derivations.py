@@ -121,12 +121,12 @@ def _places(at: TieView, k: float | None) -> Iterator[tuple[Group, int, int]]:
 
 
 def _inside(at: RankView, k: int | None) -> list[int]:
-    """Ranks of the counted documents down to k."""
+    """Return ranks of the counted documents down to k."""
     return [rank for rank in at.rank.tolist() if k is None or rank <= k]
 
 
 def up_to(k: int | None) -> str:
-    """Down to which rank, in words; nothing without a cut-off."""
+    """Return the cutoff in words; empty without one."""
     return "" if k is None else f" at ranks ≤ {k}"
 
 
@@ -162,7 +162,7 @@ def r_precision(at: View, mult: float) -> Derivation:
 
 
 def _first(at: TieView, k: int | None) -> Iterator[tuple[int, float]]:
-    """Ranks, and the chance that the first counted document is there."""
+    """Return ranks, and the chance that the first counted document is there."""
     none = 1.0
     for group, j, rank in _places(at, k):
         if group.good_above:
@@ -245,7 +245,7 @@ def average_precision(at: View, k: int | None, over: str) -> Derivation | None:
 
 
 def _average_precision_over_hits(at: TieView, k: int) -> Derivation | None:
-    """By how many counted documents of the group that the cut-off divides are inside of it."""
+    """Derive by the number of counted documents above the cutoff in the group it divides."""
     groups = groups_of(at)
     whole = [group for group in groups if group.inside(k) == group.size]
     divided = [group for group in groups if 0 < group.inside(k) < group.size]
@@ -526,7 +526,7 @@ def number_nonrelevant_judged(at: RankView) -> Derivation:
 
 
 def derive(measure: Measure, at: RankView, **arguments: Any) -> Derivation:
-    """How a measure comes about for one query: by its own derivation, or what holds for any."""
+    """Derive the value of a measure for one query, by its own derivation or in general."""
     definition = measure.definition
     derivation = definition.derivation and definition.derivation(at, **arguments)
     if derivation is not None:
@@ -546,5 +546,5 @@ def derive(measure: Measure, at: RankView, **arguments: Any) -> Derivation:
 
 
 def _rank(measure: Measure) -> int | None:
-    """Return the cut-off of a measure, where it is a rank."""
+    """Return the cutoff of a measure, where it is a rank."""
     return measure.cutoff if isinstance(measure.cutoff, int) else None

@@ -27,14 +27,14 @@ _INFERRED_WORK = 1e5  # counts of what may stand above, for each tie group
 
 
 def success(at: TieView, k: int | None) -> Floats:
-    """Probability that a counted document is at a rank up to k."""
+    """Return the probability that a counted document is at a rank up to k."""
     best = np.zeros(at.n_queries)
     np.maximum.at(best, at.row, some_inside(at.size, at.good, at.inside(k)))
     return best
 
 
 def some_inside(n: Ints, m: Ints, t: Ints) -> Floats:
-    """1 − C(n−m, t) / C(n, t): probability that t of n places hold one of the m documents.
+    """Return the probability that t of n places hold one of m documents: 1 − C(n−m, t) / C(n, t).
 
     Added up from chances, because 1 less a number close to 1 would lose digits.
     """
@@ -47,7 +47,7 @@ def some_inside(n: Ints, m: Ints, t: Ints) -> Floats:
 
 
 def reciprocal_rank(at: TieView, k: int | None) -> Floats:
-    """Σ_j P(first counted document at place j of its group) / (s + j)."""
+    """Return Σ_j P(first counted document at place j of its group) / (s + j)."""
     first = np.flatnonzero((at.good_above == 0) & (at.good > 0))
     s, n, m, inside = (a[first] for a in (at.above, at.size, at.good, at.inside(k)))
     values = np.zeros(len(first))
@@ -57,7 +57,7 @@ def reciprocal_rank(at: TieView, k: int | None) -> Floats:
         size, good = n[rows, None], m[rows, None]
         # P(the first of m documents is at place j of n): P(j+1) / P(j) = (n−m−j+1) / (n−j).
         ratio = np.maximum(size - good - j + 2, 0) / np.maximum(size - j + 1, 1)
-        ratio[:, :1] = good / size  # there is no first place where the group lies below the cut-off
+        ratio[:, :1] = good / size  # there is no first place where the group lies below the cutoff
         probability = np.cumprod(ratio, axis=1)
         terms = np.where(j <= length[rows, None], probability / (s[rows, None] + j), 0.0)
         # Added one by one: a padded row must give the same bits as a row alone.
@@ -66,7 +66,7 @@ def reciprocal_rank(at: TieView, k: int | None) -> Floats:
 
 
 def chunks_by_length(length: Ints) -> Iterator[Ints]:
-    """Row numbers in chunks of similar length whose padded size stays bounded."""
+    """Yield row numbers in chunks of similar length, of bounded padded size."""
     by_length = np.argsort(length, kind="stable")
     start = 0
     while start < len(by_length):
@@ -83,7 +83,7 @@ def average_precision_sum(at: TieView, k: int | Ints | None) -> Floats:
 
 
 def precision_sum(s: Ints, n: Ints, m: Ints, a: Ints, places: Ints) -> Floats:
-    """Σ_{j ≤ places} (m/n) (a + 1 + (j−1)(m−1)/(n−1)) / (s + j)."""
+    """Return Σ_{j ≤ places} (m/n) (a + 1 + (j−1)(m−1)/(n−1)) / (s + j)."""
     harmonic = sum_over_ranks(np.reciprocal, s, places)
     weighted = places - (s + 1) * harmonic  # Σ (j − 1) / (s + j)
     deep = np.flatnonzero(s > places)  # there the difference of two large numbers is small
@@ -113,27 +113,27 @@ def average_precision_over_hits(at: TieView, k: int | None) -> Floats:
 
 
 def _split_groups(at: TieView, k: int | None) -> NDArray[np.bool_]:
-    """Return the groups that the cut-off divides: at most one in a query."""
+    """Return the groups that the cutoff divides: at most one per query."""
     inside = at.inside(k)
     return (inside > 0) & (inside < at.size)
 
 
 def hypergeometric(n: int, m: int, t: int) -> tuple[Ints, Floats]:
-    """Numbers x that can be, and P(x of the m documents are among the first t of n places)."""
+    """Return possible x, and P(x of the m documents are among the first t of n places)."""
     x = np.arange(max(0, m + t - n), min(m, t) + 1)
     here = x[:-1].astype(np.float64)
     return x, _law((m - here) * (t - here) / ((here + 1) * (n - m - t + here + 1)))
 
 
 def place_of(i: int, n: int, m: int) -> tuple[Ints, Floats]:
-    """Places j that can be, and P(the i-th of m documents is at place j of n)."""
+    """Return possible places j, and P(the i-th of m documents is at place j of n)."""
     j = np.arange(i, n - m + i + 1)
     here = j[:-1].astype(np.float64)
     return j, _law(here / (here - i + 1) * ((n - m + i - here) / (n - here)))
 
 
 def _law(ratio: Floats) -> Floats:
-    """Probabilities from the ratios of neighbours, which fall: from the top one to both sides."""
+    """Return probabilities from ratios of neighbours, computed from the top to both sides."""
     top = int((ratio >= 1).sum())
     below = np.cumprod(1.0 / ratio[:top][::-1])[::-1]
     law = np.concatenate([below, [1.0], np.cumprod(ratio[top:])])
@@ -141,7 +141,7 @@ def _law(ratio: Floats) -> Floats:
 
 
 def extreme_average_precision_over_hits(at: TieView, k: int | None) -> tuple[Floats, Floats]:
-    """Best and worst of (Σ i / r_i) / hits: more hits can lower it, so every count is tried."""
+    """Return best and worst (Σ i / r_i) / hits, trying every count: more hits can lower it."""
     n_queries = at.n_queries
     best, worst = np.zeros(n_queries), np.zeros(n_queries)
     inside, split = at.inside(k), _split_groups(at, k)
@@ -166,13 +166,13 @@ def extreme_average_precision_over_hits(at: TieView, k: int | None) -> tuple[Flo
 
 
 def _block(s: int, m: int, a: int) -> float:
-    """Σ (a + i) / (s + i) for i = 1 … m: m counted documents in a row after rank s."""
+    """Return Σ (a + i) / (s + i) for i = 1 … m: m counted documents in a row after rank s."""
     i = np.arange(1, m + 1)
     return float(((a + i) / (s + i)).sum())
 
 
 def binary_preference(at: TieView) -> Floats:
-    """Return each counted document has 0 … c of its group's c bad ones above it, equally likely."""
+    """Return expected bpref: 0 … c of the c bad documents stand above, equally likely."""
     most = np.minimum(at.n_good, at.n_bad)[at.row]
     n_left = np.clip(most - at.bad_above, 0, at.bad + 1)  # so many of 0 … c leave something
     left = n_left * (most - at.bad_above) - n_left * (n_left - 1) // 2
@@ -181,7 +181,7 @@ def binary_preference(at: TieView) -> Floats:
 
 
 def expected_reciprocal_rank(at: TieView, k: int | None) -> Floats:
-    """Cascade over tie groups; within one, by where its i-th counted document is."""
+    """Return expected ERR: a cascade over tie groups, and within one over its i-th document."""
     values = np.zeros(at.n_queries)
     alive = np.ones(at.n_queries)
     inside = at.inside(k)
@@ -194,7 +194,7 @@ def expected_reciprocal_rank(at: TieView, k: int | None) -> Floats:
 
 
 def _stop_chances(stop: Floats) -> Floats:
-    """For h = 0 … m − 1: the mean chance to pass h random documents and stop at the next."""
+    """Return for h < m the mean chance to pass h random documents and stop at the next."""
     m = len(stop)
     passed, stopped, h = np.zeros(m), np.zeros(m), np.arange(m)
     passed[0] = 1.0
@@ -209,7 +209,7 @@ def _stop_chances(stop: Floats) -> Floats:
 
 
 def _mean_reciprocals(s: int, n: int, m: int, places: int) -> Floats:
-    """For i = 1 … m: E[1 / rank of the i-th counted document], 0 where it is below the places."""
+    """Return for i = 1 … m E[1 / rank of the i-th document], 0 below the places."""
     if n == m:
         return np.where(np.arange(1, m + 1) <= places, 1.0 / (s + np.arange(1.0, m + 1)), 0.0)
     if places <= ERR_LOOP:
@@ -217,7 +217,7 @@ def _mean_reciprocals(s: int, n: int, m: int, places: int) -> Floats:
     if float(m) * n > _ERR_WORK:
         raise ExpectationError(
             f"The exact expectation of ERR over a tie group of {n} documents with {m} relevant is "
-            f"too much work. Use a cut-off of {ERR_LOOP} or less, or ties='order', 'best' or "
+            f"too much work. Use a cutoff of {ERR_LOOP} or less, or ties='order', 'best' or "
             "'worst', for ERR on this data."
         )
     laws = (place_of(i, n, m) for i in range(1, m + 1))
@@ -253,7 +253,7 @@ def _groups_by_query(at: TieView) -> Iterator[tuple[int, Ints]]:
 
 
 def _interpolated_row(at: TieView, groups: Ints, needed: Ints) -> Floats:
-    """One query: certain values make a floor, tie groups add independent chances above it."""
+    """Return one query's value: certain values make a floor, tie groups add chances above it."""
     floor = np.zeros(len(needed))
     uncertain = []
     for s, n, m, a in zip(
@@ -285,7 +285,7 @@ def _interpolated_row(at: TieView, groups: Ints, needed: Ints) -> Floats:
 
 
 def _expected_max(floor: float, laws: list[tuple[Floats, Floats]]) -> float:
-    """E[max(floor, X_1, X_2, …)] of independent X given as (values, P(X ≤ value))."""
+    """Return E[max(floor, X_1, X_2, …)] of independent X given as (values, P(X ≤ value))."""
     if not laws:
         return floor
     points = np.unique(np.concatenate([x for x, _ in laws]))
@@ -298,7 +298,7 @@ def _expected_max(floor: float, laws: list[tuple[Floats, Floats]]) -> float:
 
 
 def _max_precision_law(s: int, n: int, m: int, a: int, first: Ints) -> tuple[Floats, Floats]:
-    """Values x and P(max over i ≥ first of (a+i)/(s+place_i) ≤ x), a row for each `first`."""
+    """Return x and P(max over i ≥ first of (a+i)/(s+place_i) ≤ x), a row for each `first`."""
     zero = (first > m).astype(np.float64)[:, None]
     if m == 1:  # each place is as likely as the others
         values, law = (a + 1) / (s + np.arange(n, 0, -1.0)), np.arange(1, n + 1) / n
@@ -313,7 +313,7 @@ def _max_precision_law(s: int, n: int, m: int, a: int, first: Ints) -> tuple[Flo
 
 
 def _precisions(s: int, n: int, m: int, a: int) -> tuple[Ints, Ints]:
-    """Every precision that the largest one can be, rising; the last document's is a least."""
+    """Return every possible largest precision, rising; the last document's is the least."""
     tops = a + np.repeat(np.arange(1, m + 1), n)
     bottoms = s + np.tile(np.arange(1, n + 1), m)
     enough = tops * (s + n) >= (a + m) * bottoms
@@ -325,7 +325,7 @@ def _precisions(s: int, n: int, m: int, a: int) -> tuple[Ints, Ints]:
 
 
 def _all_allowed(n: int, m: int, allowed: Ints, first: Ints) -> Floats:
-    """P(place_i ≥ allowed_i for all i ≥ first), for each `first` and every column of `allowed`.
+    """Return P(place_i ≥ allowed_i for all i ≥ first), for each `first` and column of `allowed`.
 
     From the last place back: `safe[h, x]` is the chance that all goes well after this place if h
     documents came before. From where the last document may be, that is certain; columns are in
@@ -352,7 +352,7 @@ def _all_allowed(n: int, m: int, allowed: Ints, first: Ints) -> Floats:
 
 
 def _place_law(i: int, n: int, m: int) -> Floats:
-    """P(the i-th of m documents is at place j), j = 0 … n; the one before the first is at 0."""
+    """Return P(the i-th of m documents is at place j), j = 0 … n; for i = 0 place 0."""
     law = np.zeros(n + 1)
     if i == 0:
         law[0] = 1.0
@@ -365,7 +365,7 @@ def _place_law(i: int, n: int, m: int) -> Floats:
 def inferred_precisions(
     at: TieView, precision: Callable[[int, int, int, int], float], end: str
 ) -> Floats:
-    """Sum of the precisions that infAP estimates: mean, max or min over the orders of each group.
+    """Return infAP's sum of precisions: mean, max or min over the orders of each group.
 
     What stands above a document counts only by kind (relevant, not relevant, in the pool without a
     judgment, not in the pool), so orders are gone through by these counts, from the last place on.
@@ -380,7 +380,7 @@ def inferred_precisions(
         pooled = 0 if hits.exhaustive else int(after[g] - before[g])
         kinds = (good, bad, pooled, size - good - bad - pooled)
         if good and np.prod([float(n + 1) for n in kinds]) > _INFERRED_WORK:
-            raise ExpectationError("The exact expectation of infAP over ties would take too long.")
+            raise ExpectationError("infAP over ties takes too long to compute. Use ties='order'.")
         over = [int(at.good_above[g]), int(at.bad_above[g]), int(before[g] - first[g])]
         rest: dict[tuple[int, ...], float] = {}
         for placed in sorted(product(*(range(n + 1) for n in kinds)), key=sum, reverse=True):

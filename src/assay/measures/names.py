@@ -19,7 +19,7 @@ from assay.measures import registry
 
 
 class ForeignMeasure(Protocol):
-    """What a measure of ir_measures has: a name and parameters, the cut-off among them."""
+    """A measure of ir_measures: a name and parameters, the cutoff among them."""
 
     @property
     def NAME(self) -> Any: ...  # noqa: N802, D102 - their spelling
@@ -169,7 +169,7 @@ def parse(measure: MeasureLike) -> registry.Measure:
     name, inside, cut = shape.groups()
     cutoff: Any = "R" if cut in ("R", "r") else cut and _value(cut)
     if isinstance(cutoff, bool | tuple) or (isinstance(cutoff, str) and cutoff != "R"):
-        raise MeasureError(f"Cannot read the cut-off of {text!r}: {cut!r} is not a number.")
+        raise MeasureError(f"Cannot read the cutoff {cut!r} of {text!r}. Write it like @10.")
     canonical, params = _resolve(name, cutoff, text)
     return registry.REGISTRY[canonical].build({**params, **_params(inside, text)}, cutoff)
 
@@ -182,7 +182,7 @@ def _resolve(
         if key in ("map", "ap"):
             return "MAP", {}
         if key in ("p", "precision"):
-            raise MeasureError(f"{text}: precision at R is called Rprec.")
+            raise MeasureError(f"{text}: precision at R is called Rprec. Write Rprec.")
     failures: tuple[PluginError, ...] = ()
     if not _is_known(name, key):
         failures = registry.load_measures()
@@ -216,6 +216,9 @@ def _names_of(registered: tuple[tuple[str, tuple[str, ...]], ...]) -> dict[str, 
 def _unknown(key: str, name: str, failures: tuple[PluginError, ...]) -> str:
     names = [*_names(), *_WITH_PARAMS, *GROUPS]
     meant = next((text for stem, text in _AMBIGUOUS.items() if key.startswith(stem)), "")
+    stem = key.rstrip("0123456789")
+    if stem != key and stem.rstrip("_") in _names():
+        meant = f"{_names()[stem.rstrip('_')]}@{key.removeprefix(stem)}"
     near = did_you_mean(key, names, most=3, cutoff=0.5, forms=_names())
     hint = f" Did you mean {meant}?" if meant else near
     broken = "".join(f" {failure}" for failure in failures)
@@ -232,7 +235,7 @@ def _params(inside: str | None, text: str) -> dict[str, registry.Value]:
         if not equals or not value.strip():
             raise MeasureError(f"Cannot read {part.strip()!r} in {text!r}. Write key=value.")
         if key in params:
-            raise MeasureError(f"{key} appears twice in {text!r}.")
+            raise MeasureError(f"{key} appears twice in {text!r}. Keep one.")
         params[key] = _value(value.strip())
     return params
 
@@ -256,7 +259,7 @@ def _value(text: str) -> registry.Value:
 
 
 def _trec_list(text: str) -> list[registry.Measure] | None:
-    """trec_eval's way: `P_5`, `ndcg_cut.10,20`, `ndcg.1=3,2=9`, `Rprec_mult_0.20`."""
+    """Read trec_eval's form: `P_5`, `ndcg_cut.10,20`, `ndcg.1=3,2=9`, `Rprec_mult_0.20`."""
     if "@" in text or "(" in text or text in registry.REGISTRY:
         return None
     gains = re.fullmatch(r"ndcg[_.](\d+=[\d.]+(?:,\d+=[\d.]+)*)", text)
@@ -289,7 +292,7 @@ def _trec_cut(name: str, number: registry.Value) -> registry.Measure:
     if definition.cutoff in ("optional", "required") and isinstance(number, float):
         number = int(number)  # trec_eval reads a rank with atol: 23.4 is 23
     if isinstance(number, tuple | str | bool):
-        raise MeasureError(f"Cannot read the cut-off {number!r} of {name}.")
+        raise MeasureError(f"Cannot read the cutoff {number!r} of {name}. Write it like @10.")
     return definition.build(params, number)
 
 
@@ -349,7 +352,7 @@ def from_ir_measures(foreign: ForeignMeasure) -> registry.Measure:
 
 
 def _own(name: str, params: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the name and parameters in Assay's words; the cut-off is still among them."""
+    """Return the name and parameters in Assay's words, with the cutoff among them."""
     if name == "NumRet" and "rel" in params:
         return "num_rel_ret", params
     if name == "SetP" and params.pop("relative", False):

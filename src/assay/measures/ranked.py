@@ -25,7 +25,7 @@ else:  # only `explain` derives
 
 View = RankView | TieView
 
-_MOST_IDEALS = 16  # cut-offs whose ideal is kept with the judgments
+_MOST_IDEALS = 16  # cutoffs whose ideal is kept with the judgments
 
 
 def derived_by(derivation: Callable[..., Any]) -> dict[str, Any]:
@@ -37,7 +37,7 @@ FLAG_CAP = Param(None, "flag", "divide by min(k, R) instead of R", convention="r
 
 
 def ratio(top: Floats, bottom: Floats | Ints | int) -> Floats:
-    """top / bottom, and 0 where the bottom is 0."""
+    """Return top / bottom, and 0 where the bottom is 0."""
     if isinstance(bottom, int) and bottom > 0:
         return top / bottom
     below = np.asarray(bottom)
@@ -137,7 +137,7 @@ def reciprocal_rank(at: RankView, k: int | None) -> Floats:
 OVER = Param(
     None,
     "choice",
-    "what Σ i/r_i is divided by; min is min(k, R), and without a cut-off min and k are R",
+    "what Σ i/r_i is divided by; min is min(k, R), and without a cutoff min and k are R",
     ("R", "min", "hits", "k"),
     convention="ap",
 )
@@ -157,7 +157,7 @@ def _extreme_ap(at: TieView, k: int | None, over: str) -> tuple[Floats, Floats] 
 def _ap_denominator(at: View, k: int | None, over: str) -> Ints | Floats:
     if over == "hits":
         return at.count(k)
-    if k is None or over == "R":  # without a cut-off there is no k
+    if k is None or over == "R":  # without a cutoff there is no k
         return at.n_good
     return np.minimum(k, at.n_good) if over == "min" else np.full(at.n_queries, k)
 
@@ -312,7 +312,7 @@ def ndcg(at: View, k: int | None, ideal: str) -> Floats:
 
 
 def _best_first(pool: Pool) -> tuple[Ints, Floats, Ints]:
-    """Row, gain and count of what counts for the measure, in each row the best first."""
+    """Return row, gain and count of what counts, in each row the best first."""
     row, gain, count = pool.row, pool.gain, pool.count
     good = np.flatnonzero(gain > 0)
     if len(good) < len(gain):
@@ -324,7 +324,7 @@ def _best_first(pool: Pool) -> tuple[Ints, Floats, Ints]:
 
 
 def ideal_dcg(pool: Pool, k: int | None) -> Floats:
-    """Largest Σ g / log2(1 + r) that the judged documents allow, cut at k."""
+    """Return the largest Σ g / log2(1 + r) that the judged documents allow, cut at k."""
     row, gain, count = _best_first(pool)
     sums = np.zeros(pool.n_queries)
     if (gain == 1.0).all() and (row[1:] > row[:-1]).all():  # no need to list every document
@@ -421,7 +421,7 @@ def expected_reciprocal_rank(at: RankView, k: int | None) -> Floats:
 
 
 def _product_before(row: Ints, values: Floats) -> Floats:
-    """For each element the product of the values before it in its row."""
+    """Return for each element the product of the values before it in its row."""
     product = np.ones(len(row))
     lengths = np.bincount(row) if len(row) else np.zeros(0, np.int64)
     nth = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -595,7 +595,7 @@ IPREC_ROUNDING = Param(
 
 
 def _interpolated(at: View, levels: tuple[float, ...], iprec: str) -> Floats:
-    """Largest i / r_i over i ≥ level·R; levels × queries."""
+    """Return the largest i / r_i over i ≥ level·R, levels × queries."""
     needed = views.documents_needed(at.n_good, levels, iprec)
     if isinstance(at, TieView):
         return expected.interpolated_precision(at, needed)

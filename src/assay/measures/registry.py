@@ -1,6 +1,6 @@
 """Measures as values, and the registry that knows how to compute each of them.
 
-A `Measure` is a name with parameters and a cut-off, such as `nDCG@10` or `AP(rel=2)@100`. The same
+A `Measure` is a name with parameters and a cutoff, such as `nDCG@10` or `AP(rel=2)@100`. The same
 string is command-line argument, column header and JSON key. A `Definition` is what the registry
 holds: the function, its parameters, its range, its laws. `@measure(...)` adds one.
 
@@ -88,7 +88,7 @@ class Param:
         raise MeasureError(f"{owner}({key}={format_value(value)}): {key} must be {self.takes()}.")
 
     def takes(self) -> str:
-        """In words, what this parameter takes."""
+        """Describe what this parameter takes."""
         if self.kind in _TAKES:
             return _TAKES[self.kind]
         if self.kind == "choice":
@@ -134,7 +134,7 @@ def format_value(value: Value) -> str:
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure with its parameters and cut-off; `parse(str(m)) == m`.
+    """A measure with its parameters and cutoff; `parse(str(m)) == m`.
 
     `cutoff` is a rank, a recall level (iprec), the letter R (MAP@R) or None.
 
@@ -167,16 +167,16 @@ class Measure:
         return None if high is None else (0.0, high)
 
     def __matmul__(self, cutoff: float) -> Measure:
-        """`AP @ 10`: the same measure with another cut-off."""
+        """Return the measure with another cutoff: `AP @ 10`."""
         return self.definition.build(dict(self.params), cutoff)
 
     def __call__(self, **params: Value) -> Measure:
-        """`nDCG(gain="exp")`: the same measure with more parameters."""
+        """Return the measure with more parameters: `nDCG(gain="exp")`."""
         return self.definition.build({**dict(self.params), **params}, self.cutoff)
 
     @property
     def definition(self) -> Definition:
-        """What the registry knows about this measure."""
+        """The registered definition of this measure."""
         return find_definition(self.name)
 
     @property
@@ -216,7 +216,7 @@ class Definition:
     tied_derivation: Callable[..., Derivation | None] | None = None  # the same over tied orders
 
     def __hash__(self) -> int:
-        """Of what can be hashed; `params` cannot."""
+        """Hash name, parameters and cutoff."""
         return hash((self.name, self.function))
 
     @property
@@ -238,7 +238,7 @@ class Definition:
         except AttributeError as error:  # it needs more than tie groups can tell
             raise ExpectationError(
                 f"{self.name} has no expectation over tied documents: its function is not linear "
-                f"in ranks ({error}), and it was registered without expected=."
+                f"in ranks ({error}). Register it with expected=."
             ) from error
 
     def build(self, params: Mapping[str, Value], cutoff: float | str | None) -> Measure:
@@ -247,7 +247,7 @@ class Definition:
         for key in sorted(params):
             if key not in self.params:
                 names = ", ".join(sorted(self.params)) or "none"
-                raise MeasureError(f"{self.name} has no parameter {key!r}; it takes: {names}.")
+                raise MeasureError(f"{self.name} has no parameter {key!r}. It takes: {names}.")
             value = self.params[key].check(self.name, key, params[key])
             if value != self.params[key].default or self.params[key].convention:
                 checked.append((key, value))
@@ -259,10 +259,10 @@ class Definition:
         if cutoff is None:
             if self.cutoff in ("required", "level"):
                 example = f"{self.name}@{'0.1' if self.cutoff == 'level' else '10'}"
-                raise MeasureError(f"{self.name} needs a cut-off, e.g. {example}.")
+                raise MeasureError(f"{self.name} needs a cutoff, e.g. {example}.")
             return None
         if self.cutoff == "none":
-            raise MeasureError(f"{self.name} takes no cut-off, found {self.name}@{cutoff}.")
+            raise MeasureError(f"{self.name} takes no cutoff. Omit @{cutoff}.")
         if self.cutoff == "level":
             if not _is_number(cutoff) or not 0 <= float(cutoff) <= 1:
                 raise MeasureError(f"{self.name}@{cutoff}: the recall level must be from 0 to 1.")
@@ -272,7 +272,7 @@ class Definition:
         whole = isinstance(cutoff, int) and not isinstance(cutoff, bool)
         if not whole or not 1 <= cutoff <= _LARGEST_CUTOFF:  # type: ignore[operator]
             raise MeasureError(
-                f"{self.name}@{cutoff}: the cut-off k must be a whole number from 1 to 10^15. "
+                f"{self.name}@{cutoff}: the cutoff k must be a whole number from 1 to 10^15. "
                 f"Write for instance {self.name}@10."
             )
         return cutoff

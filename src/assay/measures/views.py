@@ -1,4 +1,4 @@
-"""What a measure sees: the ranks of the documents that count, and nothing else.
+"""Views for measures: ranks of the documents that count, and nothing else.
 
 A document with a gain above 0 counts for the measure, one with a gain below 0 against it.
 `RankView` gives every such document one rank (the list's order, the best order, the worst, or the
@@ -30,7 +30,7 @@ Gain = Callable[[Floats], Floats]
 
 
 def nth_in_row(row: Ints) -> Ints:
-    """1 for the first element of each run of equal values, 2 for the second, …
+    """Return 1 for the first element of each run of equal values, 2 for the second, …
 
     >>> nth_in_row(np.array([0, 0, 2, 2, 2])).tolist()
     [1, 2, 1, 2, 3]
@@ -46,7 +46,7 @@ def _firsts(row: Ints) -> Ints:
 
 
 def _nth_after(first: Ints, length: int) -> Ints:
-    """1, 2, … from each of the places on, the first of which is 0."""
+    """Return 1, 2, … from each of the places on, the first of which is 0."""
     ends = np.append(first[1:], length) if length else first
     return np.arange(1, length + 1) - np.repeat(first, ends - first)
 
@@ -79,12 +79,12 @@ class Pool:
 
     @cached_property
     def ideal(self) -> dict[int | None, Floats]:
-        """The ideal sums for nDCG that are known, by cut-off."""
+        """The ideal sums for nDCG that are known, by cutoff."""
         return {}
 
 
 class _View:
-    """What `RankView` and `TieView` share: the sizes that do not depend on the order."""
+    """The common part of `RankView` and `TieView`: sizes independent of the order."""
 
     def __init__(self, hits: Hits, gain: Gain) -> None:
         self.n_queries = hits.n_queries
@@ -142,7 +142,7 @@ class _View:
         return sums.astype(np.float64, copy=False)  # bincount of nothing is of integers
 
     def cut(self, k: int | Ints | None, row: Ints) -> Ints | int:
-        """Return the cut-off that applies to each element."""
+        """Return the cutoff that applies to each element."""
         if k is None:
             return np.iinfo(np.int64).max
         return k if isinstance(k, int) else k[row]
@@ -174,7 +174,7 @@ class RankView(_View):
         return int(self.rank.max(initial=0))
 
     def inside(self, k: int | Ints | None) -> Ints | slice:
-        """Which counted documents are at ranks up to k, to index columns with."""
+        """Return an index of the counted documents at ranks up to k."""
         if k is None or (isinstance(k, int) and k >= self.last):
             return slice(None)
         return np.flatnonzero(self.rank <= self.cut(k, self.row))
@@ -184,7 +184,7 @@ class RankView(_View):
         if isinstance(k, np.ndarray):
             return self._count(k).astype(np.float64)
         key = self.last if k is None else min(k, self.last)
-        if key not in self._counts:  # many measures share a cut-off
+        if key not in self._counts:  # many measures share a cutoff
             self._counts[key] = self._count(key)
         return self._counts[key].astype(np.float64)
 
@@ -228,7 +228,7 @@ def _good_only(hits: Hits, row: Ints, rank: Ints, gain: Floats) -> Placement:
 
 
 def sum_before_in_row(row: Ints, values: Ints) -> Ints:
-    """For each element, the sum of the values before it in its row."""
+    """Return for each element the sum of the values before it in its row."""
     before: Ints = np.cumsum(values) - values
     first = np.arange(len(row)) - nth_in_row(row) + 1
     sums: Ints = before - before[first]
@@ -243,7 +243,7 @@ def _in_order(hits: Hits, gain: Floats, ties: str) -> Placement:
 
 
 def _at_extreme(hits: Hits, gain: Floats, ties: str) -> Placement:
-    """Best: within a tie group what counts for goes first, what counts against goes last."""
+    """Rank tie groups at their best (what counts for goes first) or worst."""
     row, _, lo, hi, gains = _keep(hits, gain)
     key = -gains if ties == "best" else gains
     by_group = np.lexsort((key, lo, row))
@@ -275,12 +275,12 @@ def _midrank_up(hits: Hits, gain: Floats, ties: str) -> Placement:
 
 
 def _ceil_divide(top: Ints, bottom: Ints) -> Ints:
-    """top / bottom rounded up, in whole numbers."""
+    """Return top / bottom rounded up, in whole numbers."""
     return np.negative(np.floor_divide(np.negative(top), bottom))
 
 
 def _group_numbers(row: Ints, lo: Ints) -> Ints:
-    """0, 1, 2, … for the tie groups of elements that are sorted by row and rank."""
+    """Return 0, 1, 2, … for the tie groups of elements sorted by row and rank."""
     if not len(row):
         return np.zeros(0, np.int64)
     changes = (row[1:] != row[:-1]) | (lo[1:] != lo[:-1])
@@ -288,7 +288,7 @@ def _group_numbers(row: Ints, lo: Ints) -> Ints:
 
 
 def _nth_and_size(row: Ints, lo: Ints) -> tuple[Ints, Ints]:
-    """For elements sorted by row and tie group: the place in its group, and the group's size."""
+    """Return place in the tie group and its size, for elements sorted by row and group."""
     group = _group_numbers(row, lo)
     return nth_in_row(group), np.bincount(group)[group] if len(group) else group
 
@@ -336,7 +336,7 @@ class TieView(_View):
 
 
 def discount(rank: Floats) -> Floats:
-    """1 / log2(1 + r): how nDCG weighs a rank."""
+    """Return nDCG's weight of a rank, 1 / log2(1 + r)."""
     return 1.0 / log2(1.0 + rank)
 
 

@@ -64,7 +64,7 @@ class Leaderboard(Shown):
         }
 
     def _below_chance(self, measure: Measure) -> str:
-        """Whom a random order beats; where any order is right (chance 1), a remark says that."""
+        """Return the runs that a random order beats; chance 1 has a remark instead."""
         chance = self.chance_on(measure)
         low = [
             standing.name
@@ -122,12 +122,12 @@ class Leaderboard(Shown):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What a reader should know besides the numbers."""
+        """Warnings about the numbers."""
         return self.run_remarks
 
     @cached_property
     def run_remarks(self) -> tuple[str, ...]:
-        """What a mean alone would hide of the runs and the comparison; what all share, once."""
+        """Warnings about the runs and the comparison; shared ones once."""
         each = [list(disclosures(run.scored(), run.chance_means())) for run in self.runs]
         shared = [remark for remark in each[0] if all(remark in remarks for remarks in each)]
         of_runs = [remark_about("all", remark) if len(each) > 1 else remark for remark in shared]
@@ -231,7 +231,7 @@ def rank_records(
     elif baseline is not None:
         raise UsageError(f"A baseline needs two runs, found one ({baseline!r}). Pass another.")
     elif slices is not None:
-        raise UsageError(f"There is one run; slices by {slices!r} compare two or more.")
+        raise UsageError(f"Slices by {slices!r} compare two or more runs, found one. Pass another.")
     aligned = alignment.align(scores, names=names, measures=measures, by=by, settings=options)
     return Leaderboard(records, aligned, comparison, settings)
 
@@ -290,8 +290,8 @@ def _mixture_remarks(runs: Iterable[RunRecord]) -> Iterator[str]:
     datasets = list(dict.fromkeys(run.dataset for run in runs if run.dataset))
     if len(datasets) > 1:
         yield (
-            f"the runs are said to be of {len(datasets)} datasets ({', '.join(datasets[:5])}): "
-            "queries with the same id need not be the same queries"
+            f"the runs name {len(datasets)} datasets ({', '.join(datasets[:5])}): queries with "
+            "the same id may differ"
         )
     if len({run.query_set for run in runs if run.query_set}) > 1:
         yield "the runs were made on different query sets: their means are not comparable"
@@ -299,6 +299,7 @@ def _mixture_remarks(runs: Iterable[RunRecord]) -> Iterator[str]:
     if indexed:
         more = f" and {len(indexed) - 5} more" if len(indexed) > 5 else ""
         yield (
-            f"variants of a model are compared with all others here ({', '.join(indexed[:5])}"
-            f"{more}), which makes every comparison stricter: compare each with its model alone"
+            "variants of a model are compared with all others here "
+            f"({', '.join(indexed[:5])}{more}), which makes every comparison stricter: compare "
+            "each with its model alone"
         )

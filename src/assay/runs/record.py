@@ -159,7 +159,7 @@ class RunRecord:
     def scored(self) -> Scores:
         """Return the scores; an error where the record has none."""
         if self.scores is None:
-            raise UsageError(f"Run {self.name!r} has no per-query values.")
+            raise UsageError(f"Run {self.name!r} has no per-query values. Score it again.")
         return self.scores
 
     def chance_means(self) -> Mapping[str, float] | None:
@@ -203,7 +203,7 @@ def _wide_cell(name: Any, cell: Any) -> float | str | None:
         return cell
     number = isinstance(cell, int | float | np.number) and not isinstance(cell, bool)
     if not number or abs(cell) == math.inf:
-        raise UsageError(f"{name} of a wide row is a finite number or a text, found {cell!r}.")
+        raise UsageError(f"{name} of a wide row must be a finite number or a text, found {cell!r}.")
     return or_none(float(cell))
 
 
@@ -212,7 +212,7 @@ class HasRecord(Protocol):
 
     @property
     def name(self) -> str:
-        """What the run is called."""
+        """The name of the run."""
         ...
 
     def record(self) -> RunRecord:
@@ -304,7 +304,7 @@ def only_measures(scores: Scores, measures: Iterable[Measure]) -> Scores:
     absent = [measure for measure in selected if measure not in scores.measures]
     if absent:
         have = ", ".join(map(str, scores.measures))
-        raise MeasureError(f"{absent[0]} was not stored; these were: {have}.")
+        raise MeasureError(f"{absent[0]} was not stored. Name one of {have}.")
     places = [scores.measures.index(measure) for measure in selected]
     return replace(
         scores, measures=selected, values=scores.values[places], tied=scores.tied[places]
@@ -314,19 +314,19 @@ def only_measures(scores: Scores, measures: Iterable[Measure]) -> Scores:
 def check_name(name: Any, what: str, *, empty: bool = False) -> str:
     """Return a text that can be stored and found."""
     if not isinstance(name, str) or (not name and not empty):
-        raise UsageError(f"The {what} of a run is a text, found {name!r}.")
+        raise UsageError(f"The {what} of a run must be a text, found {name!r}.")
     if len(name) > _LONGEST:
         raise UsageError(
-            f"The {what} of a run has {len(name):,} characters; it may have {_LONGEST}. "
-            "Longer texts go into the notes."
+            f"The {what} of a run has {len(name):,} characters, more than {_LONGEST}. Put longer "
+            "texts into the notes."
         )
     return name
 
 
 def check_tags(tags: Any) -> tuple[str, ...]:
-    """Tags without repetition, in order."""
+    """Return tags without repetition, in order."""
     if isinstance(tags, str):
-        raise UsageError(f"tags is a list of texts, found the text {tags!r}.")
+        raise UsageError(f"tags must be a list of texts, found the text {tags!r}.")
     return tuple(sorted({check_name(tag, "tag") for tag in tags}))
 
 
@@ -471,7 +471,7 @@ def query_table(records: list[RunRecord], percent: bool) -> Table:
 
 
 def group_table(records: list[RunRecord], by: str, percent: bool) -> Table:
-    """For each run the mean over queries, the mean over groups, and the groups, each with n."""
+    """Return for each run the means over queries and over groups, and the groups, with n."""
 
     def rows_of(scores: Scores) -> Iterator[tuple[list[Cell], Mapping[str, float]]]:
         micro, macro = scores.mean(), scores.mean(by=by)

@@ -1,4 +1,4 @@
-"""Results of a record beside its scores: means with intervals, counts, and single queries."""
+"""Results of a record besides scores: means with intervals, counts, single queries."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class ResultDoc:
         for name in ("score", "grade"):
             number = _number(getattr(self, name), f"{name} of a result")
             if number is not None and not math.isfinite(number):
-                raise UsageError(f"{name} of a result is {number}; it has to be finite, or None.")
+                raise UsageError(f"{name} of a result must be finite or None, found {number}.")
             object.__setattr__(self, name, number)
         if self.chunk is not None:
             numbers = checks.check_numbers(self.chunk, 1 << 62, "chunk of a result").tolist()
             if len(numbers) != 3:
-                raise UsageError(f"chunk of a result is number, start and end, found {numbers}.")
+                raise UsageError(f"chunk of a result must be number, start, end, found {numbers}.")
             object.__setattr__(self, "chunk", tuple(numbers))
 
     def to_dict(self) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def _number(value: Any, what: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise UsageError(f"{what} is a number or None, found {value!r}.")
+        raise UsageError(f"{what} must be a number or None, found {value!r}.")
     return float(value)
 
 
@@ -125,13 +125,13 @@ def results_to_data(results: QueryResults) -> dict[str, Any]:
 def results_from_data(data: Any) -> QueryResults:
     """Return results of a query from plain data, checked."""
     if not isinstance(data, dict) or not {"text", "results", "missed"} <= data.keys():
-        raise UsageError(f"Results of a query have text, results and missed, found {data!r:.60}.")
+        raise UsageError(f"Results need text, results and missed, found {data!r:.60}.")
     return QueryResults(data["text"], _docs(data["results"]), _docs(data["missed"]))
 
 
 def _docs(rows: Any) -> tuple[ResultDoc, ...]:
     if not isinstance(rows, list) or any(type(r) is not list or len(r) not in (4, 5) for r in rows):
-        raise UsageError("A result is a list of id, score, grade, snippet and perhaps a chunk.")
+        raise UsageError("A result must be [id, score, grade, snippet], perhaps with a chunk.")
     return tuple(ResultDoc(*row) for row in rows)
 
 
@@ -171,7 +171,7 @@ class Aggregate:
         for name in ("measure", "average", "by_column", "subset", "method", "note", "clusters"):
             if not isinstance(getattr(self, name), str):
                 raise UsageError(
-                    f"{name} of an aggregate is a text, found {getattr(self, name)!r}."
+                    f"{name} of an aggregate must be a text, found {getattr(self, name)!r}."
                 )
         for name in _NUMBERS:
             number = _number(getattr(self, name), f"{name} of an aggregate")
@@ -179,7 +179,7 @@ class Aggregate:
         for name in _COUNTS:
             count = getattr(self, name)
             if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
-                raise UsageError(f"{name} of an aggregate is a count, found {count!r}.")
+                raise UsageError(f"{name} of an aggregate must be a count, found {count!r}.")
             object.__setattr__(self, name, int(count))
 
     @property
@@ -308,7 +308,7 @@ _ROUNDING: Final = 1e-9  # the order of a sum may differ from machine to machine
 
 
 def find_contradictions(stored: Sequence[Aggregate], scores: Scores) -> Iterator[str]:
-    """Where stored means or counts are not those of the values that they were computed from."""
+    """Find stored means or counts that contradict their values."""
     by_key = {_key(each): each for each in reversed(stored)}  # of equal keys the first counts
     for computed in chain.from_iterable(_average(scores, by) for by in (None, *scores.groups)):
         recorded = by_key.get(_key(computed))
@@ -331,7 +331,7 @@ def _key(aggregate: Aggregate) -> tuple[str, str, str, str]:
 
 
 def _without_errors(rules: Conventions) -> Conventions:
-    """Conventions that refuse nothing: what was computed can be stored."""
+    """Return conventions that refuse nothing: computed values can always be stored."""
     return rules.replace(
         empty="skip" if rules.empty == "error" else None,
         missing="skip" if rules.missing == "error" else None,

@@ -102,7 +102,7 @@ def _merge_names(parts: list[Ids]) -> Ids | None:
 
 
 def _checksum(path: str) -> str:
-    """Enough of the SHA-256 to know a file by; nothing for pipes, which cannot be read again."""
+    """Return the first digits of SHA-256; empty for pipes, which are read once."""
     if not Path(split_array(path)[0]).is_file():
         return ""
     return str(fingerprints([path])[path]["sha256"])[:_DIGITS]

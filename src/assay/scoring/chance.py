@@ -35,7 +35,7 @@ def chance(
     conventions: str | Conventions | None = None,
     n_docs: int | None = None,
 ) -> Scores:
-    """Exact expected value of each measure for each query under a random order.
+    """Return the exact expected value of each measure and query under a random order.
 
     Every document of the collection is ranked, in an order drawn at random. `n_docs` is the size
     of the collection where the hits do not know it. Judged documents that the ranking does not
@@ -123,17 +123,14 @@ class _Pool:
 
 
 def _retrievable(hits: Hits, n_docs: int | None) -> tuple[Ints, _Pool]:
-    """For each query the size of what can be retrieved, and which judged documents can be."""
+    """Return for each query the number of retrievable documents, and which judged ones are."""
     excluded = np.zeros(hits.n_queries, np.int64) if hits.own is None else hits.own.astype(np.int64)
     if n_docs is not None:
         if checks.check_cutoff(n_docs, "n_docs") > _MOST_DOCS:
             raise UsageError(f"n_docs must be a whole number up to 10^10, found {n_docs}.")
         sizes = np.full(hits.n_queries, n_docs, np.int64) - excluded
     elif (hits.n_docs <= 0).any():
-        raise UsageError(
-            "Chance needs the size of the collection, and a run file does not tell it. "
-            "Pass n_docs= (on the command line --n-docs)."
-        )
+        raise UsageError("Chance needs the size of the collection. Pass n_docs= (--n-docs).")
     else:
         sizes = hits.n_docs
     pool = _Pool(hits.pool_offsets, hits.pool_grade, hits.pool_count)
@@ -168,14 +165,14 @@ def _check_size(coverage: Coverage, size: int) -> None:
     if coverage.n_named < size < coverage.n_named + coverage.n_unnamed:
         raise MismatchError(
             f"The ranking names {coverage.n_named} documents and the judgments "
-            f"{coverage.n_unnamed} others, more than the collection's {size}: some judged "
-            "documents are not in it, and which is not known, so chance is not either. Is n_docs "
-            "right? If it is, leave out chance, or pass a ranking with the ids of all documents."
+            f"{coverage.n_unnamed} others, more than the collection's {size}, so some judged "
+            "documents are not in it. Check n_docs, pass a ranking with the ids of all "
+            "documents, or leave out chance."
         )
 
 
 def _distinct_pools(hits: Hits, sizes: Ints, pool: _Pool) -> tuple[Ints, Ints]:
-    """Return queries with the same collection size and judged grades have the same chance.
+    """Group queries with equal collection size and judged grades: their chance is equal.
 
     Returns one row of each kind, and for every query the number of its kind.
     """

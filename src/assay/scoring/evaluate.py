@@ -145,8 +145,9 @@ def _too_small_grades(hits: Hits, measures: tuple[Measure, ...]) -> list[str]:
     if not blind:
         return []
     return [
-        f"grades between 0 and 1, such as {some.min():g}, are not relevant to {blind[0]}"
-        f"{' and others' if len(blind) > 1 else ''}: set rel (--rel) to the smallest that is"
+        f"grades between 0 and 1, such as {some.min():g}, are not relevant to "
+        f"{blind[0]}{' and others' if len(blind) > 1 else ''}: set rel (--rel) to the smallest "
+        "relevant grade"
     ]
 
 
@@ -174,9 +175,8 @@ def _short_lists(hits: Hits, measures: tuple[Measure, ...]) -> Iterator[str]:
         open_ended &= hits.n_ret < hits.coverage.n_named
     if deep and open_ended.any():
         yield Remark(
-            f"{', '.join(map(str, deep))}: the longest list has {longest} documents, so relevant "
-            "documents after it count as not retrieved and values may be too low: rank deeper, "
-            f"or use cutoffs up to {longest}",
+            f"{', '.join(map(str, deep))}: the longest list has {longest} documents, so values "
+            f"may be too low: rank deeper, or use cutoffs up to {longest}",
             f"lists end at rank {longest}: {deep[0]} may be too low",
             f"lists of {{}} systems end before rank {deep[0].cutoff}: {deep[0]} may be too low",
         )
@@ -265,11 +265,11 @@ def _call(
 
 
 def _refuse_grade_zero(hits: Hits, measure: Measure, gain: Gain) -> None:
-    """Labels and targets list only what is relevant, so nothing else can count for a measure."""
+    """Refuse to count grade 0: labels and targets list relevant documents only."""
     if hits.exhaustive and measure.definition.gain != "judged" and gain(np.zeros(1))[0] > 0:
         raise MeasureError(
-            f"{measure} counts documents of grade 0, but by labels or targets a document is "
-            "relevant (grade 1) or not. Leave rel= and gains= out, or give graded judgments."
+            f"{measure} counts documents of grade 0, but labels and targets have no grades. Omit "
+            "rel= and gains=, or pass graded judgments."
         )
 
 
@@ -326,7 +326,7 @@ class Stream:
         checks.require(hits, Hits, "hits", "what judge() returns")
         if self._number:
             if hits.query_ids.kind != "integer":
-                raise UsageError("number=True is for batches whose queries have no ids.")
+                raise UsageError("number=True is for queries without ids. Omit it.")
             hits = replace(hits, query_ids=Ids.count(hits.n_queries, self._seen))
         self._seen += hits.n_queries
         self._parts.append(score(hits, self._measures, conventions=self._rules))
@@ -334,5 +334,5 @@ class Stream:
     def scores(self) -> Scores:
         """Return the scores of all batches so far."""
         if not self._parts:
-            raise UsageError("Nothing was added to this Stream yet.")
+            raise UsageError("This Stream is empty. Add a batch first.")
         return Scores.merge(*self._parts)

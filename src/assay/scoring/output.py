@@ -146,7 +146,7 @@ _PLAIN: Final[dict[str, Value]] = {
     "iprec": "round",
 }
 
-# Names that depend on which parameters are set: (measure, parameters, has a cut-off).
+# Names that depend on which parameters are set: (measure, parameters, has a cutoff).
 _TEMPLATES: Final[dict[tuple[str, tuple[str, ...], bool], str]] = {
     ("AP", (), False): "map",
     ("nDCG", (), False): "ndcg",
@@ -165,7 +165,7 @@ _RBP: Final[dict[str, tuple[tuple[str, Value], ...]]] = {
 
 
 def trec_name(measure: Measure) -> str:
-    """trec_eval's name of a measure, or the canonical name where it has none.
+    """Return trec_eval's name of a measure, or its canonical name.
 
     >>> trec_name(parse("nDCG@10")), trec_name(parse("AP(rel=2)")), trec_name(parse("ERR@20"))
     ('ndcg_cut_10', 'map', 'ERR@20')
@@ -185,7 +185,7 @@ def trec_name(measure: Measure) -> str:
 
 
 def _levels(levels: Value) -> str:
-    """Recall levels the way trec_eval's manual writes them: .25,.5,.75."""
+    """Return recall levels as trec_eval's manual writes them: .25,.5,.75."""
     numbers = levels if isinstance(levels, tuple) else (levels,)
     return ",".join(f"{number:g}".removeprefix("0") or "0" for number in numbers)
 
@@ -214,7 +214,7 @@ def _template(bare: Measure) -> str | None:
 
 
 def in_trec_order(measures: tuple[Measure, ...]) -> list[tuple[str, int]]:
-    """(trec_eval's name, number of the measure), in the order in which trec_eval prints them.
+    """Return (trec_eval's name, number of the measure) in trec_eval's order.
 
     Where multiples of R are requested, trec_eval prints R-precision among them once more.
     """

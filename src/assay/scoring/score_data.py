@@ -56,7 +56,7 @@ def load_baseline(path: FilePath) -> tuple[Scores, str]:
     """Return the scores of a file, and the test whose baseline they are (empty: of none)."""
     data = parse_json(read_text(path), str(path))
     if not isinstance(data, dict) or data.get("layout") != _LAYOUT:
-        raise FormatError(f"{path} holds no scores: its layout is not {_LAYOUT!r}.")
+        raise FormatError(f"{path} holds no scores of layout {_LAYOUT!r}. Name another file.")
     if data.pop("digest", None) != fingerprint_of(data):
         raise FormatError(f"{path} does not match its digest: it was changed. Write it again.")
     try:
@@ -103,7 +103,7 @@ def scores_from_data(data: Mapping[str, Any], conventions: str, where: str) -> S
     shape = (len(data["measures"]), n)
     values = np.array([[np.nan if v is None else v for v in row] for row in data["values"]], float)
     if values.reshape(-1).shape != (shape[0] * n,) or len(data["tied"]) != shape[0]:
-        raise FormatError(f"{where}: {shape[0]} measures × {n} queries need as many values.")
+        raise FormatError(f"{where}: {shape[0]} × {n} values are needed. Write it again.")
     tied = np.zeros(shape, bool)
     for number, places in enumerate(data["tied"]):
         tied[number] = _mark(places, n, where)
@@ -112,7 +112,7 @@ def scores_from_data(data: Mapping[str, Any], conventions: str, where: str) -> S
         for name, column in data["groups"].items()
     }
     if any(len(column) != n for column in groups.values()):
-        raise FormatError(f"{where}: a group column does not have a group for each query.")
+        raise FormatError(f"{where}: a group column lacks groups of queries. Write it again.")
     settings = data.get("settings", {}).items()
     scores = Scores(
         measures=tuple(parse(name) for name in data["measures"]),
@@ -128,9 +128,9 @@ def scores_from_data(data: Mapping[str, Any], conventions: str, where: str) -> S
     )
     pair = scores.query_ids.first_duplicate()
     if pair is not None:
-        raise FormatError(f"{where}: query {scores.query_ids[pair[0]]!r} occurs twice.")
+        raise FormatError(f"{where}: query {scores.query_ids[pair[0]]!r} repeats. Write it again.")
     if np.isinf(scores.values).any():
-        raise FormatError(f"{where}: a value is infinite.")
+        raise FormatError(f"{where}: a value is infinite. Write it again.")
     return Scores.merge(scores) if n else scores  # in the order of query ids
 
 
@@ -146,7 +146,7 @@ def _mark(places: list[int], n: int, where: str) -> Any:
     marks = np.zeros(n, bool)
     for place in places:
         if isinstance(place, bool) or not isinstance(place, int) or not 0 <= place < n:
-            raise FormatError(f"{where}: there is no query at position {place!r:.60}.")
+            raise FormatError(f"{where}: no query has the position {place!r:.60}. Write it again.")
         marks[place] = True
     return marks
 
@@ -154,7 +154,7 @@ def _mark(places: list[int], n: int, where: str) -> Any:
 def require_text(value: Any, where: str) -> str:
     """Return the value, if it is a text."""
     if not isinstance(value, str):
-        raise FormatError(f"{where} is not a text but {value!r:.60}.")
+        raise FormatError(f"{where} must be a text, found {value!r:.60}.")
     return value
 
 
@@ -164,7 +164,7 @@ def id_kind(ids: Ids) -> str:
 
 
 def ids_of_kind(values: Sequence[Any] | NDArray[Any], kind: str) -> Ids:
-    """Query ids of a kind that `id_kind` tells."""
+    """Return query ids of a kind that `id_kind` tells."""
     if kind in (_NUMBERED, "integer"):
         numbers = np.asarray(values, np.int64)
         # Version 0.1 did not say which integers are numbers of rows: those in the order of rows.

@@ -190,7 +190,7 @@ class Scores(Shown):
         parsed = measure if isinstance(measure, Measure) else parse(measure)
         if parsed not in self.measures:
             have = ", ".join(map(str, self.measures))
-            raise UsageError(f"{parsed} was not computed; these were: {have}.")
+            raise UsageError(f"{parsed} was not computed. Name one of {have}.")
         return self.measures.index(parsed)
 
     def with_groups(self, **columns: Mapping[Any, Any] | Sequence[Any]) -> Scores:
@@ -200,7 +200,7 @@ class Scores(Shown):
         """
         taken = [name for name in columns if name == "query" or name in map(str, self.measures)]
         if taken:
-            raise UsageError(f"A group column cannot be called {taken[0]!r}: that name is taken.")
+            raise UsageError(f"The group column name {taken[0]!r} is reserved. Choose another.")
         added = {name: self._column(name, values) for name, values in columns.items()}
         return replace(self, groups={**self.groups, **added})
 
@@ -215,8 +215,8 @@ class Scores(Shown):
             values = [values[query] for query in self.query_ids]
         elif self.query_ids != Ids.count(self.n_queries):
             raise UsageError(
-                f"The group column {name!r} is a list, but the queries have ids, and a list does "
-                "not say which group is whose. Give a dictionary {query id: group}."
+                f"The group column {name!r} is a list, but the queries have ids. Give a "
+                "dictionary {query id: group}."
             )
         checks.check_lengths(
             **{f"the group column {name!r}": len(values), "queries": self.n_queries}
@@ -249,7 +249,7 @@ class Scores(Shown):
             raise MismatchError(f"Judged queries without a ranking: {checks.name_few(names)}.")
         if by is None:
             if weights is not None:
-                raise UsageError("weights belong to groups: name the group column with by=.")
+                raise UsageError("weights requires by=, the group column.")
             answered = np.flatnonzero(~self.missing) if rules.missing == "skip" else slice(None)
             return self._micro(answered, rules)
         return self._macro(by, rules, weights)
@@ -362,8 +362,7 @@ class Scores(Shown):
     def _members(
         self, by: str, rules: Conventions
     ) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64]]:
-        """Names of the groups, 2 before 10; the rows that count, group by group; and the group of
-        each."""
+        """Return the group names (2 before 10), the rows that count by group, and their groups."""
         if not isinstance(by, str) or by not in self.groups:
             have = ", ".join(self.groups) or "none; add one with with_groups()"
             raise UsageError(f"Group column {by!r} not found. Columns: {have}.")
@@ -393,8 +392,8 @@ class Scores(Shown):
         pair = query_ids.first_duplicate()
         if pair is not None:
             raise IdError(
-                f"Query {query_ids[pair[0]]!r} is in two of the parts. Queries numbered from 0 in "
-                "every batch cause this: give each batch its own query_ids."
+                f"Query {query_ids[pair[0]]!r} is in two of the parts. Give each batch its own "
+                "query_ids; numbers from 0 repeat."
             )
         # Remarks on every part are on the whole; a tie that was cut in one part was cut.
         remarks = [text for text in first.remarks if all(text in p.remarks for p in parts[1:])]
@@ -496,7 +495,7 @@ def signature_of(
     *,
     queries: Ids | None = None,
 ) -> str:
-    """Return what decides the numbers of one or several systems, beside the data.
+    """Return all that decides the numbers of systems, except the data.
 
     The conventions, the version and the kernels that computed them, how the rankings were found,
     the settings and those of the whole (`settings`), and the query set: that of the systems, or
@@ -514,7 +513,7 @@ def signature_of(
 
 
 def describe_counts(counts: Counts) -> str:
-    """In words: how many queries, and which of them need a remark."""
+    """Describe the number of queries, and which of them need a remark."""
     parts = [f"n={counts.n}"]
     parts += [f"{counts.empty} empty"] if counts.empty else []
     parts += [f"{counts.missing} missing"] if counts.missing else []
@@ -535,7 +534,7 @@ def _aggregate(kind: str, total: float, used: int) -> float:
 def _group_aggregates(
     kind: str, values: Floats, numbers: NDArray[np.int64], n_groups: int
 ) -> Floats:
-    """`_aggregate` of each group, all at once."""
+    """Return `_aggregate` of each group, all at once."""
     if kind == "sum":
         return exact_group_sums(values, numbers, n_groups)
     logs = log(np.maximum(values, GEOMETRIC_FLOOR)) if kind == "geometric" else values
@@ -562,7 +561,7 @@ def _weights(names: list[str], weights: Mapping[Any, float]) -> Floats:
             f"The weight of group {bad[0]!r} is {by_query[bad[0]]!r}; it must be from 0 to 10^100."
         )
     if not any(by_query[name] for name in names):
-        raise ValueRangeError("All weights are 0; at least one group must count.")
+        raise ValueRangeError("All weights are 0. Give one group a weight above 0.")
     return np.array([by_query[name] for name in names], np.float64)
 
 
@@ -570,9 +569,9 @@ def _check_alike(left: Scores, right: Scores) -> None:
     for what in ("measures", "conventions"):
         here, there = getattr(left, what), getattr(right, what)
         if here != there:
-            raise MismatchError(f"The parts have different {what}: {here} and {there}.")
+            raise MismatchError(f"The parts have unlike {what}: {here} and {there}. Score alike.")
     if set(left.groups) != set(right.groups):
         raise MismatchError(
             f"The parts have different group columns: {sorted(left.groups)} and "
-            f"{sorted(right.groups)}."
+            f"{sorted(right.groups)}. Give all the same ones."
         )

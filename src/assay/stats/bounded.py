@@ -33,7 +33,7 @@ _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
 def normal_cdf(x: float) -> float:
-    """P(Z ≤ x) of a standard normal Z."""
+    """Return P(Z ≤ x) of a standard normal Z."""
     return 0.5 * math.erfc(-x / math.sqrt(2))
 
 
@@ -49,7 +49,7 @@ def normal_quantile(p: float) -> float:
 
 
 def t_tail(t: float, freedom: float) -> float:
-    """P(T ≥ t) of Student's T.
+    """Return P(T ≥ t) of Student's T.
 
     >>> round(t_tail(2.0, 10), 12)
     0.036694017385
@@ -87,7 +87,7 @@ def falling_root(f: Callable[[float], float], low: float, high: float) -> float:
 
 
 def beta_tail(a: float, b: float, x: float, y: float) -> float:
-    """Regularised incomplete beta function I_x(a, b), with y = 1 − x given for its digits.
+    """Return the regularised incomplete beta function I_x(a, b); y = 1 − x keeps its digits.
 
     For whole numbers it is a binomial tail: P(X ≤ k) of n tosses is I_½(n − k, k + 1).
     """
@@ -99,7 +99,7 @@ def beta_tail(a: float, b: float, x: float, y: float) -> float:
 
 
 def _log_front(a: float, b: float, x: float, y: float) -> float:
-    """log of x^a y^b / B(a, b), in Loader's form, which loses no digits for large a and b."""
+    """Return log of x^a y^b / B(a, b), in Loader's form, which keeps digits for large a and b."""
     total = a + b
     off = x * b - y * a
     bulk = a * _log_minus(x * total / a, off / a) + b * _log_minus(y * total / b, -off / b)
@@ -108,7 +108,7 @@ def _log_front(a: float, b: float, x: float, y: float) -> float:
 
 
 def _stirling_error(x: float) -> float:
-    """lgamma(x) less Stirling's formula for it."""
+    """Return lgamma(x) less Stirling's formula for it."""
     if x < 16:
         return math.lgamma(x) - ((x - 0.5) * math.log(x) - x + _HALF_LOG_TWO_PI)
     z = 1 / (x * x)
@@ -119,7 +119,7 @@ def _stirling_error(x: float) -> float:
 
 
 def _log_minus(ratio_to_one: float, x: float) -> float:
-    """log(r) − x for r = 1 + x, without cancellation when r is near 1 or near 0."""
+    """Return log(r) − x for r = 1 + x, without cancellation near 0 and 1."""
     if abs(x) > 0.5:
         return math.log(ratio_to_one) - x
     ratio = x / (2 + x)
@@ -175,7 +175,7 @@ def _quadrature() -> tuple[Floats, Floats]:
 
 @lru_cache(maxsize=1024)
 def _deviation_law(freedom: float) -> tuple[list[float], list[float]]:
-    """Nodes and weights for the law of √(χ²/ν), the sample's deviation as a share of the true."""
+    """Return nodes and weights for √(χ²/ν), the sample's deviation as a share of the true."""
     reach = 13 / math.sqrt(2 * freedom)
     low, high = max(0.0, 1 - reach), 1 + reach
     nodes, weights = _quadrature()
@@ -202,7 +202,7 @@ def check_bounds(bounds: Bounds | None) -> Bounds | None:
         return None
     low, high = map(float, bounds)
     if low >= high:
-        raise UsageError(f"bounds are the least and the largest value; found {bounds!r}.")
+        raise UsageError(f"bounds must be the least and the largest value, found {bounds!r}.")
     return (low, high) if math.isfinite(low) and math.isfinite(high) else None
 
 
@@ -290,7 +290,7 @@ def constant_ends(value: float, n: int, level: float, bounds: Bounds) -> tuple[f
 
 
 def constant_difference_reach(value: float, n: int, level: float, span: float) -> float:
-    """Half the width for n equal differences: those not seen may be as much larger or smaller.
+    """Return half the width for n equal differences; unseen ones may be as much off.
 
     The side of 0 is then that of the differences. Where there are none, those not seen may be as
     large as the range of the scores; NaN where that is not known.
@@ -427,7 +427,7 @@ def _missed_p(units: Floats, margin: float, span: float) -> float:
 
 
 def as_normal(statistics: Floats, freedom: Floats | int) -> Floats:
-    """Statistics of t as those of a normal (Wallace 1959, Annals of Mathematical Statistics 30)."""
+    """Convert t statistics to normal ones (Wallace 1959, Annals of Mathematical Statistics 30)."""
     sizes = np.sqrt(freedom * log1p(statistics**2 / freedom))
     normal: Floats = np.sign(statistics) * sizes * ((8 * freedom + 1) / (8 * freedom + 3))
     return normal

@@ -299,7 +299,7 @@ def difference_interval(
     """
     pairs = samples.clean_pairs(a, b)
     if method == "wilson":
-        raise UsageError("Wilson's interval is for one share, not for a difference; use bca or t.")
+        raise UsageError("Wilson's interval is for one share, not for a difference. Use bca or t.")
     defined = pairs.defined
     differences = np.full(len(defined), np.nan)
     differences[defined] = pairs.differences
@@ -334,7 +334,7 @@ def _are_hits(values: Floats) -> bool:
 
 
 def _by_number(units: Units) -> str:
-    """bca where a bootstrap pays, else t."""
+    """Return bca where a bootstrap pays, else t."""
     drawn = _FEWEST_DRAWN <= len(units.sums) <= _MOST_DRAWN and not units.clustered
     return "bca" if drawn else "t"
 
@@ -445,7 +445,7 @@ def _with_ends(
 def _check_method(method: str, values: Floats, *, grouped: bool) -> None:
     if grouped and method in ("wilson", "studentised"):
         raise UsageError(
-            f"method={method!r} supports no clusters or strata; use bca, percentile or t."
+            f"method={method!r} takes no clusters or strata. Use bca, percentile or t."
         )
     odd = (values != 0) & (values != 1)
     if method == "wilson" and odd.any():
@@ -489,7 +489,7 @@ def standard_error(units: Units) -> float:
 
 
 def _studentised(units: Units, plan: Interval) -> Interval:
-    """Bootstrap t; Student's where too many resamples are of one value and have no spread."""
+    """Return bootstrap t, or Student's where too many resamples have no spread."""
     tail = (1 - plan.level) / 2
     drawn = np.sort(samples.bootstrap_t(units.sums, plan.resamples, plan.seed or 0))
     places = [math.floor(tail * len(drawn)), math.ceil((1 - tail) * len(drawn)) - 1]
@@ -503,7 +503,7 @@ def _studentised(units: Units, plan: Interval) -> Interval:
 
 
 def jackknife_interval(estimate: float, left_out: Floats, *, level: float = CONFIDENCE) -> Interval:
-    """Student's interval of a share such as a pooled AP; `left_out` is it without each group.
+    """Return Student's interval of a share such as a pooled AP, by the jackknife.
 
     Errors are those of the jackknife over groups (Efron & Stein 1981), on the scale of the logit,
     or of the share itself where one of the values is 0 or 1.
@@ -539,7 +539,7 @@ _FLAT: Final = "all differences are equal, so no variation was seen"
 
 
 def test_units(a: Any, b: Any, clusters: Any, **arguments: Any) -> TestResult:
-    """`paired_test` with groups of queries as units.
+    """Return `paired_test` with groups of queries as units.
 
     Signs and ranks are of the sums of groups; t and bootstrap use the error of a mean over all
     queries, in which larger groups weigh more.

@@ -49,7 +49,7 @@ def adjust(p_values: Any, method: str = "holm") -> Floats:
     raw = samples.finite_or_nan(p_values, "p_values")
     if ((raw < 0) | (raw > 1)).any():
         row = int(np.argmax((raw < 0) | (raw > 1)))
-        raise ValueRangeError(f"p_values holds {raw[row]} at {row}; p lies between 0 and 1.")
+        raise ValueRangeError(f"p_values must lie between 0 and 1, found {raw[row]} at {row}.")
     adjusted = raw.copy()
     defined = np.flatnonzero(~np.isnan(raw))
     order = defined[np.argsort(raw[defined], kind="stable")]

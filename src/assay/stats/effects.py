@@ -235,7 +235,7 @@ def _placements(a: Floats, b: Floats) -> Floats:
 
 
 def auroc_interval(inside: Floats, outside: Floats) -> tuple[float, float]:
-    """95 % by the variance of DeLong et al. (1988), on the scale of the logit."""
+    """Return the 95 % interval by DeLong et al. (1988), on the logit scale."""
     area = auroc(inside, outside)
     if min(len(inside), len(outside)) < 2 or not 0 < area < 1:
         return math.nan, math.nan
@@ -254,7 +254,7 @@ def false_positive_rate(inside: Floats, outside: Floats, share: float) -> float:
 
 
 def grouped_ap(distance: Floats, right: Flags, missed: int = 0) -> float:
-    """AP as scikit-learn has it: equal distances are taken together; NaN without a right one.
+    """Return AP as scikit-learn has it: equal distances count together; NaN if none is right.
 
     >>> grouped_ap(np.array([1.0, 2.0, 2.0]), np.array([True, False, True]))
     0.8333333333333333

@@ -137,7 +137,7 @@ class OwnUnits:
 
     @classmethod
     def of(cls, table: Floats, pairs: Ints, at: Ints, numbers: Ints, n_all: int) -> OwnUnits:
-        """As `SameUnits.of`, with gaps in any place."""
+        """Return pairs of rows, which may have gaps anywhere."""
         order = np.argsort(numbers, kind="stable")
         units, starts = np.unique(numbers[order], return_index=True)
         single = len(units) == len(numbers)
@@ -294,7 +294,7 @@ class BlockSum:
 
 
 def _satterthwaite(squares: Floats, freedoms: Sequence[float]) -> Floats:
-    """Degrees of freedom of a sum of variances, blocks × pairs; infinite where it is 0."""
+    """Return degrees of freedom of a sum of variances, blocks × pairs; infinite where it is 0."""
     parts = squares / np.maximum(squares.sum(axis=0), 1e-300)
     spread = (parts**2 / np.array(freedoms)[:, None]).sum(axis=0)
     freedom: Floats = np.where(spread > 0, 1 / np.where(spread > 0, spread, 1.0), np.inf)
@@ -302,7 +302,7 @@ def _satterthwaite(squares: Floats, freedoms: Sequence[float]) -> Floats:
 
 
 def _flip(residuals: Floats, key: int, resamples: int) -> Floats:
-    """Return sums over all units with random signs, the same for all systems.
+    """Return sums over all units with random signs, shared by all systems.
 
     The result is systems × resamples.
     """
@@ -314,7 +314,7 @@ def _flip(residuals: Floats, key: int, resamples: int) -> Floats:
 
 
 def _pair_squares(rows: Floats, pairs: Ints) -> Floats:
-    """Σ (a − b)² over units for each pair of rows."""
+    """Return Σ (a − b)² over units for each pair of rows."""
     squares = np.empty(len(pairs))
     for first, seconds, at in _by_first(pairs):
         squares[at] = ((rows[seconds] - rows[first]) ** 2).sum(axis=1)
@@ -322,7 +322,7 @@ def _pair_squares(rows: Floats, pairs: Ints) -> Floats:
 
 
 def _by_first(pairs: Ints) -> Iterator[tuple[int, Ints | slice, Ints]]:
-    """First system, second systems, and the places of the pairs, for each first system."""
+    """Yield first system, second systems and places of the pairs, for each first system."""
     order = np.argsort(pairs[:, 0], kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(pairs[order, 0])) + 1)[: len(pairs)]:
         seconds = pairs[rows, 1]
@@ -439,7 +439,7 @@ def _check_blocks(n_queries: int, clusters: Any, blocks: Any, contrasts: Any) ->
                 f"{np.shape(labels)}."
             )
     if blocks is not None and np.asarray(blocks).dtype.kind not in "iu":
-        raise ShapeError("blocks must be numbers of blocks: 0, 1, …, and −1 for none.")
+        raise ShapeError("blocks must be block numbers 0, 1, …, or −1 for none.")
     n_blocks = 1 if blocks is None else int(np.max(blocks, initial=-1)) + 1
     if n_blocks < 1:
         raise ShapeError("blocks must hold a block 0 at least; found none.")
@@ -596,7 +596,7 @@ class _Family:
         )
 
     def _scale(self, statistics: Floats, at: Ints) -> Floats:
-        """Statistics of t as those of a normal with the same tail, where units differ in number.
+        """Convert t statistics to normal ones of equal tail, where units differ in number.
 
         So each entry has the same share in the error of the family (Beran 1988, JASA 83); the
         normal is that of Wallace (1959, Annals of Mathematical Statistics 30).

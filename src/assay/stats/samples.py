@@ -139,7 +139,7 @@ def check_margin(margin: Any, name: str = "margin") -> float:
     """Return a finite number above zero, in the units of the measure."""
     if not is_real(margin) or not 0 < float(margin) < math.inf:
         raise UsageError(
-            f"{name} must be a number above 0, in the units of the measure; found {margin!r}."
+            f"{name} must be a number above 0, in units of the measure; found {margin!r}."
         )
     return float(margin)
 
@@ -163,7 +163,7 @@ def units_table(values: Floats, clusters: Any = None) -> tuple[Floats, Floats]:
 
 
 def unit_weights(sizes: Floats) -> Floats:
-    """Return what makes up for the share that each unit has in the mean it is measured against.
+    """Return weights that correct the share of each unit in the mean.
 
     Errors are then those of leaving out each unit in turn, which hold for groups of uneven size
     (MacKinnon, Nielsen & Webb 2023, Journal of Econometrics 232); for equal sizes they are s / √n.
@@ -183,7 +183,7 @@ def unit_error(residuals: Floats, sizes: Floats) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """What is resampled as a whole: a query or a cluster. Units of a stratum are contiguous.
+    """Units of resampling, queries or clusters; those of a stratum are contiguous.
 
     `sums` and `sizes` are each unit's total and number of queries; stratum h holds the units from
     `offsets[h]` to `offsets[h + 1]`.
@@ -258,13 +258,13 @@ def _codes(labels: Any, n: int, what: str) -> Ints | None:
 
 
 def bootstrap_means(units: Units, resamples: int, seed: int) -> tuple[Floats, float]:
-    """Means of resampled units, and the mean of the units themselves by the same arithmetic."""
+    """Return means of resampled units, and the units' own mean by equal arithmetic."""
     ((means, observed),) = joint_means([units], resamples, seed)
     return means, observed
 
 
 def joint_means(family: Sequence[Units], resamples: int, seed: int) -> list[tuple[Floats, float]]:
-    """`bootstrap_means` of several measures on the same queries, which share one set of draws.
+    """Return `bootstrap_means` of several measures on shared queries, from one set of draws.
 
     All must have the same sizes and strata. The numbers are those of each measure alone.
     """
@@ -310,7 +310,7 @@ def resample_sums(columns: Ints, offsets: Ints, resamples: int, seed: int) -> In
 
 
 def expanded_z(units: Units, level: float) -> float:
-    """Where to cut the bootstrap distribution, in normal units: √(n / (n − 1)) · t instead of z.
+    """Return where to cut the bootstrap distribution: √(n / (n − 1)) · t in place of z.
 
     A bootstrap is too narrow by √((n − 1) / n), and knows nothing of t; for 50 queries a plain one
     covers some 93 % for 95 (Hesterberg 2015, The American Statistician 69, section 3.3).
@@ -321,7 +321,7 @@ def expanded_z(units: Units, level: float) -> float:
 
 
 def cut_at(means: Floats, low: float, high: float) -> tuple[float, float]:
-    """Quantiles of resampled means, interpolated."""
+    """Return interpolated quantiles of resampled means."""
     ends = np.quantile(means, [low, high])
     return float(ends[0]), float(ends[1])
 
@@ -367,7 +367,7 @@ def acceleration(units: Units) -> float:
 
 
 def _without_one(amounts: NDArray[Any], units: Units) -> Floats:
-    """Totals without each unit; the rest of its stratum is scaled up to stand for the whole."""
+    """Return totals without each unit; the rest of its stratum stands for the whole."""
     counts, stratum = np.diff(units.offsets), units.strata
     in_stratum = np.add.reduceat(amounts, units.offsets[:-1])
     scaled = (in_stratum[stratum] - amounts) * (counts / (counts - 1))[stratum]

@@ -58,7 +58,7 @@ def signed_rank_p(differences: Floats, alternative: str) -> tuple[float, float, 
 
 
 def _exact_tails(doubled: Ints, positive: int) -> tuple[float, float]:
-    """P(W ≤ w) and P(W ≥ w), by counting the subsets with each sum of ranks."""
+    """Return P(W ≤ w) and P(W ≥ w), by counting the subsets with each sum of ranks."""
     ways = np.zeros(int(doubled.sum()) + 1, np.int64)
     ways[0] = 1
     for rank in doubled:
@@ -313,7 +313,7 @@ def _test(pairs: Pairs, shift: float, request: TestResult) -> TestResult:
 
 
 def _at_least_tiny(p: float) -> float:
-    """Return a p below what a float can hold is still not zero."""
+    """Return p, or the smallest float: no p is zero."""
     return max(p, _SMALLEST_P) if not math.isnan(p) else p
 
 
@@ -377,7 +377,7 @@ def _sign(differences: Floats, largest: float, blank: TestResult) -> TestResult:
 
 
 def _at_most(k: int, n: int) -> float:
-    """P(X ≤ k) heads in n tosses of a fair coin."""
+    """Return P(X ≤ k) heads in n tosses of a fair coin."""
     return 1.0 if k >= n else beta_tail(n - k, k + 1, 0.5, 0.5)
 
 
@@ -444,8 +444,8 @@ class EProcess:
         largest = float(np.abs(pairs.differences).max(initial=0.0))
         if not 0 < width < math.inf or largest > width * (1 + 1e-9):
             raise ValueRangeError(
-                f"Bets need scores within known bounds; found a difference of {largest:g} where "
-                f"{width:g} is the largest possible."
+                f"Scores must lie within known bounds: they differ by {largest:g}, at most "
+                f"{width:g} is possible."
             )
         labels = None if clusters is None else np.asarray(clusters)[pairs.defined]
         (sums,), sizes = samples.units_table(pairs.differences[None, :], labels)
@@ -471,7 +471,7 @@ class EProcess:
         return math.exp(-max(self.log_wealth(at), 0.0)) or _SMALLEST_P
 
     def smallest_p(self, at: float = 0.0) -> float:
-        """p if every difference were as small as can be."""
+        """Return p if every difference were as small as possible."""
         return EProcess(-self.width * self.sizes, self.sizes, self.width).p(at)
 
     def highest(self, level: float, at: float = 0.0) -> float:

@@ -77,7 +77,7 @@ class ExtraColumn:
 
 
 class Decoration:
-    """What a table shows beside its values; this one marks the columns of numbers.
+    """Extra columns and attributes of a table; this one marks columns of numbers.
 
     `head` and `cell` give the attributes of an element and its content as markup.
     """

@@ -193,7 +193,7 @@ class Drawing:
         return cls(width, height, "\n".join(parts))
 
     def to_svg(self, *, font_size: int = 10) -> str:
-        """Return a document of its own on white, for a file."""
+        """Return a standalone document on white, for a file."""
         background = tag("rect", width="100%", height="100%", fill="#fff")
         return tag(
             "svg",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -150,6 +150,24 @@ def drop_optional(table: Table, width: int, widths: Sequence[int], gap: int = 2)
             break
         n_columns -= 1
     return columns_of(table, range(n_columns))
+
+
+def split_columns(
+    table: Table, width: int, length: Callable[[str], int] = len, gap: int = 2
+) -> Iterator[Table]:
+    """Yield blocks of columns that fit; each repeats the first and the text columns in front."""
+    widths = column_widths(table, length)
+    front = next((i for i, left in enumerate(table.left) if not left and i), len(widths))
+    fixed = list(range(front))
+    used = start = sum(widths[i] + gap for i in fixed) - 1
+    columns: list[int] = []
+    for i in range(front, len(widths)):
+        if columns and used + widths[i] + gap > width:
+            yield columns_of(table, fixed + columns)
+            columns, used = [], start
+        columns.append(i)
+        used += widths[i] + gap
+    yield columns_of(table, fixed + columns)
 
 
 def column_widths(table: Table, length: Callable[[str], int] = len) -> list[int]:
@@ -362,12 +380,12 @@ def markdown_page(page: Page) -> str:
 
 
 def latex_page(page: Page) -> str:
-    """LaTeX: verdicts as text, tables with booktabs, the rest as comments."""
+    """Return LaTeX: verdicts as text, tables with booktabs, the rest as comments."""
     return _lay_out(page, as_latex, _latex_words)
 
 
 def html_page(page: Page) -> str:
-    """HTML for notebooks; nothing in a name is taken for markup."""
+    """Return HTML for notebooks; names are never taken for markup."""
     return _lay_out(page, html.as_html, _html_words, "")
 
 

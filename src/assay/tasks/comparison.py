@@ -143,10 +143,10 @@ class TaskComparison(Comparison):
         undecided = all(pair.outcome == "undecided" for pair in self.pairs)
         if every < 2 or undecided:
             return (block.verdict,)
-        said = f"All {every} pairs of neighbours in the ranking differ significantly"
+        said = f"All {every} neighbouring pairs of the ranking differ significantly"
         if unclear:
-            pairs = f"{unclear} of {every} pairs of neighbours"
-            said = f"No significant difference between {pairs} in the ranking"
+            pairs = f"{unclear} of {every} neighbouring pairs of the ranking"
+            said = f"{pairs} {'does' if unclear == 1 else 'do'} not differ significantly"
         return (block.verdict, said)
 
     @cached_property

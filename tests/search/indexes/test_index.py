@@ -109,7 +109,7 @@ def test_an_exhaustive_engine_is_asked_again_until_rounding_cannot_matter() -> N
         ("exact?k=3", "Unknown option 'k' in exact\\?k=3.*Known: none"),
         ("usearch?conectivity=3", "Did you mean connectivity"),
         ("usearch?connectivity=0", "connectivity must be a whole number"),
-        ("usearch?connectivity=3&connectivity=4", "each once"),
+        ("usearch?connectivity=3&connectivity=4", "each name once"),
         ("usearch?connectivity", "each once|whole number"),
         ("usearch?exact=maybe", "exact must be one of false, true"),
         ("usearch?dtype=i8", "metric cosine only"),

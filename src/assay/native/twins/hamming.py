@@ -107,7 +107,7 @@ def _finished(lists: list[_Shortlist], first_doc: int) -> tuple[Ints, Ints32, In
 
 
 def _doc_blocks(docs: Bytes) -> Iterator[tuple[int, Words]]:
-    """Documents in blocks, small enough that a wish to stop is soon noticed."""
+    """Yield documents in blocks, small enough to stop soon after an interrupt."""
     step = min(8192, max(256, _WORDS * 8 // docs.shape[1]))
     for start in range(0, len(docs), step):
         yield start, _words(docs[start : start + step])
