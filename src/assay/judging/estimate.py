@@ -356,9 +356,8 @@ class LabelEstimates(LabelReport):
     def verdict(self) -> str:
         """Return how much was labelled, and the first result."""
         c = self.counts
-        share = format_percent(c["labelled"] / c["pairs"])
-        labelled = f"{c['labelled']:,} of {c['pairs']:,} pairs labelled ({share})"
-        return f"{labelled}; {self.results[0].verdict()}"
+        how = f"{c['labelled']:,} of {c['pairs']:,} pairs labelled"
+        return f"{how} ({format_percent(c['labelled'] / c['pairs'])}); {self.results[0].verdict()}"
 
     def records(self) -> list[RunRecord]:
         """Return a record of the means of each system, or one of all differences."""
@@ -372,10 +371,8 @@ class LabelEstimates(LabelReport):
             estimates = tuple(each for each in self.estimates if each.a in group)
             bounds = tuple(each for each in self.bounds if each.a in group)
             part = replace(self, estimates=estimates, bounds=bounds)
-            verdicts = [
-                *(each.verdict() for each in part.results),
-                part.verdict().partition(";")[0],
-            ]
+            labelled = part.verdict().partition("; ")[0]
+            verdicts = [*(each.verdict() for each in part.results), labelled]
             records.append(part.record(name, [each.number() for each in part.results], verdicts))
         return records
 
