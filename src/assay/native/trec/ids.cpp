@@ -171,17 +171,17 @@ IdColumn take_ids(const IdView& ids, const int64_t* places, size_t count) {
 }
 
 NumberedIds number_ids(const IdView& ids) {
-    constexpr size_t kHashed = 256;
-    HashedId some[kHashed];
+    constexpr size_t kAtOnce = 256;
+    std::string_view some[kAtOnce];
     Column<uint32_t> open;
-    Interner table;
+    Interner table(4 * ids.count);
     NumberedIds out;
-    for (size_t begin = 0; begin < ids.count; begin += kHashed) {
-        const size_t size = std::min(kHashed, ids.count - begin);
+    for (size_t begin = 0; begin < ids.count; begin += kAtOnce) {
+        const size_t size = std::min(kAtOnce, ids.count - begin);
         for (size_t i = 0; i < size; ++i) {
             const std::string_view id = id_at(ids, static_cast<int64_t>(begin + i));
             out.clean = out.clean && is_clean_id(id) && table.size() + size < INT32_MAX;
-            some[i] = {id, hash_bytes(id)};
+            some[i] = id;
         }
         if (!out.clean) return out;
         int32_t* codes = out.codes.extend(size);

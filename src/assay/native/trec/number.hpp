@@ -2,6 +2,7 @@
 // Grammar: [+-]? (digits [. digits?] | . digits) ([eE] [+-]? digits)?
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <string_view>
@@ -12,7 +13,12 @@
 #include <string>
 #endif
 
+#if defined(ASSAY_X86_KERNELS)
+#include <immintrin.h>
+#endif
+
 #include "trec/compiler.hpp"
+#include "trec/digits.hpp"
 #include "trec/hashing.hpp"
 
 namespace assay {
@@ -28,16 +34,6 @@ struct Decimal {
     int64_t exponent = 0;       // of the last significant digit
     const char* unsigned_begin = nullptr;
 };
-
-// Whether a word of text, read as a number, has its first byte in the lowest bits.
-inline bool first_byte_is_lowest() {
-    const uint32_t number = 1;
-    char byte;
-    std::memcpy(&byte, &number, 1);
-    return byte == 1;
-}
-
-inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Takes digits from `p`; each digit after the point lowers the exponent by one.
 inline const char* take_digits(const char* p, const char* end, bool after_point, Decimal& out) {
@@ -129,15 +125,9 @@ inline bool convert_exactly(const Decimal& decimal, double& out) {
 
 constexpr size_t kShortNumber = 24;  // bytes that parse_short may read
 
-// The value of one to eight digits; false if one is none. Reads eight bytes. Neighbours are added up in pairs, the
-// pairs in pairs and these once more.
+// The value of one to eight digits; false if one is none. Reads eight bytes.
 ASSAY_INLINE bool read_digits(const char* p, size_t count, uint64_t& value) {
-    constexpr uint64_t ones = ~uint64_t{0} / 255;
-    const uint64_t word = (load8(p) ^ '0' * ones) << (64 - 8 * count);
-    const uint64_t pairs = word * (1 + (10 << 8)) >> 8 & 0x00FF00FF00FF00FF;
-    const uint64_t fours = pairs * (1 + (100 << 16)) >> 16 & 0x0000FFFF0000FFFF;
-    value = fours * (1 + (uint64_t{10000} << 32)) >> 32;
-    return (((word + (0x7F - 9) * ones) | word) & 0x80 * ones) == 0;
+    return add_digits((load8(p) ^ kZeros) << (64 - 8 * count), value);
 }
 
 // The digits after the point, at most 16 of them.
@@ -149,31 +139,74 @@ ASSAY_INLINE bool read_fraction(const char* p, size_t count, uint64_t& value) {
     return fine_first && fine_last;
 }
 
-// The common case, quickly: up to 16 digits with at most a sign and a point.
+// The common case, quickly: up to 16 digits with at most a sign, and at most eight of them before a point.
 // False if the text is anything else, not only if it is wrong.
-ASSAY_INLINE bool parse_short(std::string_view text, size_t readable, double& out) {
-    const char* p = text.data();
-    const char* end = p + text.size();
-    if (!first_byte_is_lowest() || text.size() > 18 || readable < kShortNumber || p == end) return false;
-    const bool negative = *p == '-';
-    if (negative) ++p;
-    const char* begin = p;
+ASSAY_INLINE bool parse_short(std::string_view text, double& out) {
+    constexpr uint64_t ones = ~uint64_t{0} / 255;
+    if (!first_byte_is_lowest() || text.size() > 18) return false;
+    const bool negative = text[0] == '-';
+    const char* p = text.data() + negative;
+    const size_t size = text.size() - negative;
+    const uint64_t points = load8(p) ^ '.' * ones;  // the lowest byte that is zero is the first point
+    const uint64_t zeros = (points - ones) & ~points & 0x80 * ones;
+    const size_t point = zeros == 0 ? 8 : static_cast<size_t>(lowest_bit(zeros)) / 8;
+    const size_t whole = std::min(point, size), places = size - whole - (whole != size);
     uint64_t digits = 0, fraction = 0;
-    for (; p != end && is_digit(*p); ++p) digits = 10 * digits + static_cast<uint64_t>(*p - '0');
-    auto count = static_cast<size_t>(p - begin), places = size_t{0};
-    if (p != end) {
-        if (*p++ != '.') return false;
-        places = static_cast<size_t>(end - p);
-        if (places > 16 || (places != 0 && !read_fraction(p, places, fraction))) return false;
+    if ((whole == 8 && places != 0 && p[8] != '.') || whole + places - 1 >= 16) return false;
+    if (whole != 0 && !read_digits(p, whole, digits)) return false;
+    if (places != 0) {
+        if (!read_fraction(p + whole + 1, places, fraction)) return false;
         digits = digits * kTens[places] + fraction;
     }
-    count += places;
-    if (count == 0 || count > 16 || digits > kExact) return false;
+    if (digits > kExact) return false;
     out = static_cast<double>(digits);
     if (places != 0) out /= kPowers[places];
     if (negative) out = -out;
     return true;
 }
+
+// Reads short numbers by instructions that every machine has. kShortNumber bytes may be looked at.
+struct NarrowNumbers {
+    static ASSAY_INLINE bool parse(std::string_view text, double& out) { return parse_short(text, out); }
+};
+
+#if defined(ASSAY_X86_KERNELS)
+
+// The same by vectors of 128 bits, all digits at once; also 0 and a point before 16 digits.
+struct WideNumbers {
+    __attribute__((target("avx2,bmi,bmi2"))) static inline bool parse(std::string_view text, double& out) {
+        const char *p = text.data(), *end = p + text.size();
+        const bool negative = *p == '-';
+        p += negative;
+        const bool is_fraction = p[0] == '0' && p[1] == '.';
+        p += is_fraction ? 2 : 0;
+        const auto size = static_cast<size_t>(end - p);
+        if (size - 1 >= 16) return false;
+        const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+        const int all_points = _mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('.')));
+        const unsigned points = is_fraction ? 0 : static_cast<unsigned>(all_points);  // a second one is no digit
+        const auto point = static_cast<size_t>(lowest_bit(points | 1u << size));
+        const size_t count = size - (point != size);
+        // The digits end where the vector does; zeros are before them, and the point is left out.
+        const __m128i places = _mm_add_epi8(_mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+                                            _mm_set1_epi8(static_cast<char>(static_cast<int>(count) - 16)));
+        const __m128i past = _mm_cmpgt_epi8(places, _mm_set1_epi8(static_cast<char>(static_cast<int>(point) - 1)));
+        const __m128i digits = _mm_shuffle_epi8(_mm_sub_epi8(bytes, _mm_set1_epi8('0')), _mm_sub_epi8(places, past));
+        const __m128i fine = _mm_cmpeq_epi8(_mm_min_epu8(digits, _mm_set1_epi8(9)), digits);
+        if (_mm_movemask_epi8(fine) != 0xFFFF || count == 0) return false;
+        const __m128i pairs = _mm_maddubs_epi16(digits, _mm_set1_epi16(10 + (1 << 8)));
+        const __m128i fours = _mm_madd_epi16(pairs, _mm_set1_epi32(100 + (1 << 16)));
+        const __m128i eights = _mm_madd_epi16(_mm_packus_epi32(fours, fours), _mm_set1_epi32(10000 + (1 << 16)));
+        const auto both = static_cast<uint64_t>(_mm_cvtsi128_si64(eights));
+        const uint64_t value = (both & 0xFFFFFFFF) * 100000000 + (both >> 32);
+        if (value > kExact) return false;
+        out = static_cast<double>(value) / kPowers[is_fraction ? count : count - point];
+        if (negative) out = -out;
+        return true;
+    }
+};
+
+#endif
 
 // Any number.
 inline NumberFault parse_long(std::string_view text, double& out) {
@@ -188,8 +221,8 @@ inline NumberFault parse_long(std::string_view text, double& out) {
 }
 
 // `readable` bytes may be looked at, from the first of the text on.
-ASSAY_INLINE NumberFault parse_number(std::string_view text, size_t readable, double& out) {
-    return parse_short(text, readable, out) ? NumberFault::none : parse_long(text, out);
+inline NumberFault parse_number(std::string_view text, size_t readable, double& out) {
+    return readable >= kShortNumber && parse_short(text, out) ? NumberFault::none : parse_long(text, out);
 }
 
 }  // namespace assay

@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kPiece = 128 << 10;  // bytes that one thread reads at a time; fits its cache
 constexpr size_t kSlice = 16 << 20;   // places within a slice fit 32 bits, with room to spare
+constexpr size_t kNumbered = 8;       // bytes of a file for each number that ids may be looked up by
 constexpr std::string_view kBom = "\xEF\xBB\xBF";
 
 // Cuts whole lines into pieces of about kPiece bytes, each of whole lines.
@@ -66,7 +67,9 @@ struct MarkRead {
 }  // namespace
 
 TrecParser::TrecParser(Layout layout, unsigned threads, uint64_t expected)
-    : threads_(threads), expected_(expected), readers_(threads, LineReader(layout)) {}
+    : query_ids(expected / kNumbered), doc_ids(expected / kNumbered), threads_(threads), expected_(expected) {
+    for (unsigned i = 0; i < threads; ++i) readers_.emplace_back(layout);
+}
 
 bool TrecParser::feed(std::string_view chunk) {
     while (fault.kind == nullptr && !chunk.empty()) {
@@ -184,7 +187,7 @@ void TrecParser::add(Lines& lines) {
 }
 
 int32_t TrecParser::code_of_query(std::string_view query) {
-    return query_ids.intern(query, hash_bytes(query));
+    return query_ids.intern(query);
 }
 
 }  // namespace assay
