@@ -15,6 +15,11 @@
 
 namespace assay {
 
+struct FreeMemory {
+    void operator()(void* memory) const { std::free(memory); }
+};
+using ZeroedMemory = std::unique_ptr<void, FreeMemory>;  // by std::calloc
+
 // Whether a word of text, read as a number, has its first byte in the lowest bits.
 inline bool first_byte_is_lowest() {
     const uint32_t number = 1;
@@ -104,15 +109,11 @@ private:
         last = n == 0 ? 0 : first << (64 - 8 * n);
     }
 
-    struct Free {
-        void operator()(void* memory) const { std::free(memory); }
-    };
-
     size_t limit_;
     size_t prefix_ = 0;
     uint64_t mask_ = 0, word_ = 0;
     size_t starts_[kDigits + 1] = {}, sizes_[kDigits + 1] = {};
-    std::unique_ptr<void, Free> memory_;
+    ZeroedMemory memory_;
     std::atomic<Slot*> slots_{nullptr};
 };
 
