@@ -254,12 +254,11 @@ bool LineReader::add_row(const Row& row) {
 
 // The ends of the columns of a line, if it has just the right ones with one blank between them, and up to 64 bytes.
 template <unsigned count>
-ASSAY_INLINE bool LineReader::find_ends(const char* line, const char* (&ends)[count]) const {
-    const TextScan::Word mask = scan_.at(static_cast<size_t>(line - begin_));
+ASSAY_INLINE bool find_ends(const TextScan::Word& mask, const char* line, const char* (&ends)[count]) {
     const uint64_t feed = mask.feeds & (~mask.feeds + 1);
     uint64_t left = mask.delimiters & (feed | (feed - 1)), last = left;
     for (unsigned i = 1; i < count; ++i) last &= last - 1;
-    if (feed == 0 || last != feed || (left & (left << 1 | 1)) != 0 || scan_.returns) return find_far_ends(line, ends);
+    if (feed == 0 || last != feed || (left & (left << 1 | 1)) != 0) return false;
     for (const char*& end : ends) {
         end = line + lowest_bit(left);
         left &= left - 1;
@@ -272,7 +271,7 @@ template <unsigned count>
 bool LineReader::find_far_ends(const char* line, const char* (&ends)[count]) const {
     const char *begin = line, **end = ends;
     for (size_t skipped = 0; skipped < 256 && line + skipped < end_; skipped += 64) {
-        uint64_t left = scan_.at(static_cast<size_t>(line - begin_) + skipped).delimiters;
+        uint64_t left = TextScan::at(scan_.words.data(), static_cast<size_t>(line - begin_) + skipped).delimiters;
         for (; left != 0; left &= left - 1) {
             const char* p = line + skipped + lowest_bit(left);
             const bool is_last = end == ends + count - 1;
@@ -309,36 +308,44 @@ ASSAY_INLINE bool LineReader::read_plain_lines() {
         out.rank_disagreements += disagreements;
         out.rank_unreadable += unreadable;
     };
-    while (static_cast<size_t>(end_ - line) >= kMask && *line != '#' && find_ends(line, ends)) {
+    // Copies, since what is written below might be these for all that the compiler knows.
+    const TextScan::Word* const words = scan_.words.data();
+    const char *const begin = begin_, *const past = end_ - kMask - kShortNumber;
+    const bool returns = scan_.returns, high = scan_.high;
+    while (line <= past && *line != '#') {
+        const TextScan::Word mask = TextScan::at(words, static_cast<size_t>(line - begin));
+        if (returns || !find_ends(mask, line, ends)) {
+            if (!find_far_ends(line, ends) || static_cast<size_t>(end_ - ends[layout.columns - 1]) < kShortNumber) break;
+        }
         const char* end = ends[layout.columns - 1];
         const auto column = [&](unsigned i) { return between(i == 0 ? line : ends[i - 1] + 1, ends[i]); };
-        if (static_cast<size_t>(end_ - end) < kShortNumber) break;
-        if (scan_.high && !is_utf8(between(line, end))) break;
+        if (high && !is_utf8(between(line, end))) break;
         double number;
         if (!Numbers::parse(column(layout.value), number) && parse_long(column(layout.value), number) != NumberFault::none) break;
         const bool same_query = same_bytes(query, column(kQuery));  // the first line's is another: it is not empty
+        if (run) {
+            double rank = 0;
+            uint64_t digits;
+            bool is_number = true;
+            if (first_byte_is_lowest() && column(kRank).size() <= 8 && read_digits(column(kRank).data(), column(kRank).size(), digits)) {
+                rank = static_cast<double>(static_cast<int64_t>(digits));
+            } else {
+                is_number = parse_long(column(kRank), rank) == NumberFault::none;
+                unreadable += !is_number;
+            }
+            const RankMark mark{rank, number, is_number};
+            disagreements += same_query && last.contradicts(mark);
+            last = mark;
+            tag = column(kTag);
+            if (!same_query && out.runs.empty()) out.first = mark;
+        }
         if (!same_query) {
             query = column(kQuery);
             out.runs.push_back({query, static_cast<size_t>(doc - out.docs.data())});
         }
-        if (run) {
-            RankMark mark{0, number, true};
-            const std::string_view rank = column(kRank);
-            uint64_t digits;
-            if (first_byte_is_lowest() && rank.size() <= 8 && read_digits(rank.data(), rank.size(), digits)) {
-                mark.rank = static_cast<double>(static_cast<int64_t>(digits));
-            } else {
-                mark.readable = parse_long(rank, mark.rank) == NumberFault::none;
-                unreadable += !mark.readable;
-            }
-            disagreements += same_query && last.contradicts(mark);
-            last = mark;
-            if (doc == out.docs.data()) out.first = mark;
-            tag = column(kTag);
-        }
         *doc++ = column(kDoc);
         *value++ = number;
-        line = end + (*end == '\r' ? 2 : 1);
+        line = end + (returns && *end == '\r' ? 2 : 1);
     }
     keep();
     return line_ != end_;

@@ -79,8 +79,8 @@ struct TextScan {
     void scan(std::string_view text);
 
     // Of the 64 bytes from a place on.
-    Word at(size_t place) const {
-        const Word *word = words.data() + place / 64, *next = word + 1;
+    static Word at(const Word* words, size_t place) {
+        const Word *word = words + place / 64, *next = word + 1;
         const size_t skipped = place % 64, others = 63 - skipped;
         return {word->delimiters >> skipped | next->delimiters << 1 << others, word->feeds >> skipped | next->feeds << 1 << others};
     }
@@ -100,8 +100,6 @@ private:
         std::string_view query, doc, value, rank, tag;
     };
 
-    template <unsigned count>
-    bool find_ends(const char* line, const char* (&ends)[count]) const;
     template <unsigned count>
     bool find_far_ends(const char* line, const char* (&ends)[count]) const;
     template <bool run, class Numbers>
