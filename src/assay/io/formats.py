@@ -27,7 +27,14 @@ from assay.core.judgments import Judgments
 from assay.core.on_demand import OnDemand
 from assay.core.ranking import Ranking
 from assay.io.lines import Lines, Questions, lines_of_data, lines_of_file, refuse_subtopics
-from assay.io.streams import FilePath, find_format, open_chunks, read_lines, split_array
+from assay.io.streams import (
+    FilePath,
+    find_format,
+    open_parts,
+    read_lines,
+    split_array,
+    unreadable,
+)
 from assay.native import kernels
 
 if TYPE_CHECKING:
@@ -294,10 +301,14 @@ def read_iterations(path: FilePath) -> list[str]:
 
 
 def _parse(path: FilePath, kind: str) -> Parser:
+    name = os.fspath(path)
     parser = kernels().TrecParser(kind, os.path.getsize(path) if os.path.isfile(path) else 0)
-    fine = all(parser.feed(chunk) for chunk in open_chunks(path)) and parser.finish()
+    try:
+        fine = all(map(parser.feed, open_parts(path))) and parser.finish()
+    except OSError as error:
+        raise error if isinstance(error, errors.AssayError) else unreadable(name, error) from error
     if not fine and parser.fault is not None:
-        raise fault_error(os.fspath(path), kind, parser.fault)
+        raise fault_error(name, kind, parser.fault)
     return parser
 
 

@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple, Protocol
+from typing import Any, BinaryIO, Final, NamedTuple, Protocol, cast
 
 from assay.core.text import did_you_mean, mask_secrets
 from assay.core.work import tell
@@ -30,6 +30,7 @@ from assay.errors import AssayError, FormatError, MissingPackageError, StorageEr
 FilePath = str | os.PathLike[str]
 
 CHUNK_SIZE = 4 << 20
+_PART_SIZE: Final = 64 << 20
 LONGEST_LINE = 1 << 20
 # What a file becomes in memory is refused as a bomb when it exceeds both of these; the variable
 # holds another number of bytes for the first.
@@ -110,11 +111,28 @@ def list_folder(folder: FilePath) -> list[Path]:
         raise unreadable(repr(os.fspath(folder)), error) from None
 
 
+class FilePart(NamedTuple):
+    """Bytes of an open file, which whoever takes them reads."""
+
+    descriptor: int
+    start: int
+    stop: int
+
+    def __len__(self) -> int:
+        """Return the number of bytes."""
+        return self.stop - self.start
+
+
 def open_chunks(path: FilePath, chunk_size: int = CHUNK_SIZE) -> Iterator[bytes]:
     """Read a plain, .gz or .zst file in chunks of at most about `chunk_size` bytes.
 
     Nothing is opened before the first chunk is read.
     """
+    return cast("Iterator[bytes]", open_parts(path, chunk_size))
+
+
+def open_parts(path: FilePath, chunk_size: int = 0) -> Iterator[bytes | FilePart]:
+    """Read a .gz or .zst file in chunks; name parts of a plain one, without a chunk size."""
     name = os.fspath(path)
     with _open_regular(name) as file:
         size = os.fstat(file.fileno()).st_size
@@ -123,7 +141,7 @@ def open_chunks(path: FilePath, chunk_size: int = CHUNK_SIZE) -> Iterator[bytes]
         while chunk := _next_chunk(chunks, name):
             total += len(chunk)
             if total > size:  # compressed; a plain file never weighs more than the ratio
-                weight += _weigh(chunk)
+                weight += _weigh(cast("bytes", chunk))
                 refuse_bomb(max(weight, total), size, name)
             tell(f"reading {os.path.basename(name)} (kB)", file.tell() // 1000, size // 1000)
             yield chunk
@@ -204,7 +222,7 @@ def _is_directory(name: str) -> StorageError:
     return StorageError(f"{name} is a directory, not a file. Give the path of a regular file.")
 
 
-def _next_chunk(chunks: Iterator[bytes], name: str) -> bytes:
+def _next_chunk(chunks: Iterator[bytes | FilePart], name: str) -> bytes | FilePart:
     """Return the next chunk, which is never empty; nothing at the end."""
     try:
         return next(chunks, b"")
@@ -265,23 +283,29 @@ def need_zstd(purpose: str) -> Any:
     raise MissingPackageError("backports.zstd", purpose, "zst")
 
 
-def _expand(file: BinaryIO, name: str, chunk_size: int) -> Iterator[bytes]:
+def _expand(file: BinaryIO, name: str, chunk_size: int) -> Iterator[bytes | FilePart]:
     magic = file.read(4)
     file.seek(0)
     if magic.startswith(_GZIP_MAGIC):
         gzip = _Codec("gzip", _GZIP_BITE, lambda: zlib.decompressobj(wbits=31), zlib.error)
-        return _gather(_inflate(file, name, gzip), chunk_size)
+        return _gather(_inflate(file, name, gzip), chunk_size or CHUNK_SIZE)
     if _ZSTD_MAGIC.match(magic):
         module = need_zstd("reading .zst files")
         zstd = _Codec("zstd", _ZSTD_BITE, module.ZstdDecompressor, module.ZstdError)
-        return _gather(_inflate(file, name, zstd), chunk_size)
+        return _gather(_inflate(file, name, zstd), chunk_size or CHUNK_SIZE)
     suffix = Path(name).suffix.lower()
     if magic and suffix in (".gz", ".zst"):
         raise FormatError(
             f"{name} is named {suffix} but does not begin like such a file. "
             "Rename it if it is plain text; fetch it again if it is damaged."
         )
-    return iter(lambda: file.read(chunk_size), b"")
+    if chunk_size:
+        return iter(lambda: file.read(chunk_size), b"")
+    size, at = os.fstat(file.fileno()).st_size, file.seek
+    return (
+        FilePart(file.fileno(), start, at(min(start + _PART_SIZE, size)))
+        for start in range(0, size, _PART_SIZE)
+    )
 
 
 def _inflate(file: BinaryIO, name: str, codec: _Codec) -> Iterator[bytes]:

@@ -67,8 +67,13 @@ class TrecParser:
         self.rank_unreadable = 0
         self.overlong = 0
 
-    def feed(self, chunk: bytes, /) -> bool:
+    def feed(self, chunk: bytes | tuple[int, int, int], /) -> bool:
         """Read on; False once a fault was found."""
+        if isinstance(chunk, tuple):
+            descriptor, start, stop = chunk
+            with open(descriptor, "rb", closefd=False) as file:
+                file.seek(start)
+                chunk = file.read(stop - start)
         *lines, self._carry = (self._carry + chunk).split(b"\n")
         # A line too long is refused before its end arrives, so that memory stays bounded.
         if len(self._carry) > MAX_LINE + len(BOM):
