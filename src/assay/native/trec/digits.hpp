@@ -42,14 +42,15 @@ ASSAY_INLINE bool add_digits(uint64_t word, uint64_t& value) {
     return (((word + (0x7F - 9) * ones) | word) & 0x80 * ones) == 0;
 }
 
-// The prefix is that of the first id. Digits of each count have slots of their own, so that 1 and 01 are two ids.
-// One thread starts a table, while others may look for slots.
+// The prefix is that of the first id. Digits of each count have slots of their own, so that 1 and 01 are two ids. Numbers
+// below a limit have slots. It rises where ids are so dense that their slots take no more memory than a table by hash.
+// One thread changes a table, while others may look for slots.
 class DigitTable {
 public:
     using Slot = std::atomic<int32_t>;  // 0 at first
 
-    // Numbers below `limit` have slots. Memory is used only where slots are.
-    explicit DigitTable(size_t limit) : limit_(std::clamp(limit, kLeast, kMost)) {}
+    // Numbers from `most` on never have slots. Memory is used only where slots are.
+    explicit DigitTable(size_t most) : most_(std::clamp(most, kLeast, kMost)) {}
     DigitTable(const DigitTable&) = delete;
     DigitTable& operator=(const DigitTable&) = delete;
 
@@ -61,7 +62,7 @@ public:
         size_t slots = 0, numbers = 10;
         for (size_t count = 1; count <= kDigits; ++count, numbers *= 10) {
             starts_[count] = slots;
-            slots += sizes_[count] = std::min(numbers, limit_);
+            slots += std::min(numbers, most_);
         }
         memory_.reset(std::calloc(slots, sizeof(Slot)));
         prefix_ = prefix;
@@ -75,21 +76,43 @@ public:
     // The slot of an id, or nullptr if it has none.
     ASSAY_INLINE Slot* find(std::string_view id) const {
         Slot* slots = slots_.load(std::memory_order_acquire);
-        if (slots == nullptr) return nullptr;
-        const size_t count = id.size() - prefix_;
-        if (count - 1 >= kDigits) return nullptr;
-        uint64_t first, last, number;
-        load_all(id, first, last);
-        const size_t others = 64 - 8 * count;
-        if ((first & mask_) != word_ || !add_digits((last ^ kZeros) >> others << others, number)) return nullptr;
-        if (number >= sizes_[count]) return nullptr;
-        return slots + starts_[count] + number;
+        uint64_t number;
+        if (slots == nullptr || !read(id, number) || number >= limit_.load(std::memory_order_relaxed)) return nullptr;
+        return slots + starts_[id.size() - prefix_] + number;
+    }
+
+    // Counts a new id that has no slot. True if more ids have slots from now on, which are to be filled.
+    bool widen(std::string_view id) {
+        uint64_t number;
+        if (slots_.load(std::memory_order_relaxed) == nullptr || !read(id, number) || number >= most_) return false;
+        size_t step = step_, known = 0;
+        while (number >= kLeast << step) ++step;
+        ++known_[step];
+        size_t widest = step_;
+        for (size_t i = step_ + 1; i <= kSteps; ++i) {
+            known += known_[i];
+            if (kSparse * known >= kLeast << i) widest = i;
+        }
+        step_ = widest;
+        const size_t limit = std::min(kLeast << step_, most_);
+        return limit_.exchange(limit, std::memory_order_relaxed) != limit;
     }
 
     void clear() { slots_.store(nullptr, std::memory_order_relaxed), memory_.reset(); }
 
 private:
-    static constexpr size_t kDigits = 8, kLeast = 1 << 12, kMost = 1 << 24;
+    static constexpr size_t kDigits = 8, kSteps = 12, kLeast = 1 << 12, kMost = kLeast << kSteps;
+    static constexpr size_t kSparse = 32;  // slots for each id take as much memory as one of a table by hash, or twice as much
+
+    // The number after the prefix; false if the id has another form.
+    ASSAY_INLINE bool read(std::string_view id, uint64_t& number) const {
+        const size_t count = id.size() - prefix_;
+        if (count - 1 >= kDigits) return false;
+        uint64_t first, last;
+        load_all(id, first, last);
+        const size_t others = 64 - 8 * count;
+        return (first & mask_) == word_ && add_digits((last ^ kZeros) >> others << others, number);
+    }
 
     // The first eight bytes, and the last eight in the highest bytes of a word; fewer are filled with zeros.
     static ASSAY_INLINE void load_all(std::string_view text, uint64_t& first, uint64_t& last) {
@@ -109,10 +132,12 @@ private:
         last = n == 0 ? 0 : first << (64 - 8 * n);
     }
 
-    size_t limit_;
+    size_t most_;
+    std::atomic<size_t> limit_{kLeast};
+    size_t step_ = 0, known_[kSteps + 1] = {};  // ids without a slot, by the step at which they would have one
     size_t prefix_ = 0;
     uint64_t mask_ = 0, word_ = 0;
-    size_t starts_[kDigits + 1] = {}, sizes_[kDigits + 1] = {};
+    size_t starts_[kDigits + 1] = {};
     ZeroedMemory memory_;
     std::atomic<Slot*> slots_{nullptr};
 };

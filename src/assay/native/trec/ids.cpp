@@ -14,6 +14,8 @@ namespace assay {
 
 namespace {
 
+constexpr size_t kSlotsByNumber = 32;  // at most, for each id
+
 std::string_view id_at(const IdView& ids, int64_t i) {
     const char* blob = reinterpret_cast<const char*>(ids.blob);
     return {blob + ids.offsets[i], static_cast<size_t>(ids.offsets[i + 1] - ids.offsets[i])};
@@ -28,7 +30,7 @@ public:
         uint32_t hash;
     };
 
-    explicit PlaceTable(const IdView& ids) : ids_(ids), digits_(4 * ids.count) {
+    explicit PlaceTable(const IdView& ids) : ids_(ids), digits_(kSlotsByNumber * ids.count) {
         while (size_ < 2 * ids.count) size_ *= 2;
         memory_.reset(std::calloc(size_, sizeof(Slot)));  // zeros that the system gives are not written again
         if (!memory_) throw std::bad_alloc();
@@ -54,7 +56,10 @@ public:
         for (; slots_[at].after != 0; at = (at + 1) & mask()) {
             if (holds(slots_[at], id_at(ids_, place), home.hash)) return slots_[at].after - 1;
         }
+        const std::string_view id = id_at(ids_, place);
+        if (DigitTable::Slot* slot = digits_.find(id)) return add(place, {slot, 0});  // which it had not, some ids ago
         slots_[at] = {home.hash, place + 1};
+        if (digits_.widen(id)) fill_digits(place);
         return -1;
     }
 
@@ -73,6 +78,13 @@ private:
     };
 
     size_t mask() const { return size_ - 1; }
+
+    // Up to this place, the first of equal ids.
+    void fill_digits(int64_t last) {
+        for (int64_t place = last; place >= 0; --place) {
+            if (DigitTable::Slot* slot = digits_.find(id_at(ids_, place))) slot->store(static_cast<int32_t>(place + 1), std::memory_order_relaxed);
+        }
+    }
 
     bool holds(const Slot& slot, std::string_view id, uint32_t hash) const {
         return slot.hash == hash && id_at(ids_, slot.after - 1) == id;
@@ -196,7 +208,7 @@ NumberedIds number_ids(const IdView& ids) {
     constexpr size_t kAtOnce = 256;
     std::string_view some[kAtOnce];
     Column<uint32_t> open;
-    Interner table(4 * ids.count);
+    Interner table(kSlotsByNumber * ids.count);
     NumberedIds out;
     for (size_t begin = 0; begin < ids.count; begin += kAtOnce) {
         const size_t size = std::min(kAtOnce, ids.count - begin);

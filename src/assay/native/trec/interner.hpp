@@ -65,9 +65,8 @@ private:
 
 class Interner {
 public:
-    // Ids with numbers below `limit` may be looked up by number.
-    explicit Interner(size_t limit = 0)
-        : slots_(std::make_unique<IdSlots>(1024)), shown_(slots_.get()), digits_(limit) {
+    // Ids with numbers below `most` may be looked up by number.
+    explicit Interner(size_t most = 0) : slots_(std::make_unique<IdSlots>(1024)), shown_(slots_.get()), digits_(most) {
         offsets_.push_back(0);
     }
 
@@ -80,6 +79,7 @@ public:
 
     int32_t intern(std::string_view id) {
         if (size() == 0) digits_.start(id);
+        widened_ = false;
         return intern(id, place_of(id));
     }
 
@@ -109,6 +109,7 @@ public:
                 const size_t size = std::min(kAtOnce, open.size() - i);
                 for (size_t j = 0; j < size; ++j) texts[j] = ids[open[i + j]];
                 find_places(*slots_, texts, size, places);
+                widened_ = false;
             }
             const std::string_view id = texts[i % kAtOnce];
             int32_t& code = codes[open[i]];
@@ -171,9 +172,21 @@ private:
         for (int32_t code; (code = (*slots_)[at].code()) >= 0; at = slots_->after(at)) {
             if ((*slots_)[at].key == key && (key.is_whole() || same_bytes((*this)[code], id))) return code;
         }
+        if (widened_) {
+            if (DigitTable::Slot* slot = digits_.find(id)) return intern(id, {slot, 0});  // which it had not before
+        }
         (*slots_)[at].take(key, place.hash, static_cast<int32_t>(size()));
         if (10 * ++taken_ > 6 * slots_->size()) grow();
-        return add(id);
+        const int32_t code = add(id);
+        if (digits_.widen(id)) fill_digits();
+        return code;
+    }
+
+    void fill_digits() {
+        widened_ = true;
+        for (size_t code = 0; code < size(); ++code) {
+            if (DigitTable::Slot* slot = digits_.find((*this)[code])) slot->store(static_cast<int32_t>(code + 1), std::memory_order_relaxed);
+        }
     }
 
     int32_t add(std::string_view id) {
@@ -199,7 +212,8 @@ private:
     std::atomic<const IdSlots*> shown_;
     std::vector<std::unique_ptr<IdSlots>> outgrown_;  // some thread may still read them
     DigitTable digits_;
-    size_t taken_ = 0;  // slots by hash
+    bool widened_ = false;  // since places were found
+    size_t taken_ = 0;      // slots by hash
     Column<char> blob_;
     Column<int64_t> offsets_;
 };

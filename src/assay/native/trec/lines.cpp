@@ -1,5 +1,6 @@
 #include "trec/lines.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #if defined(ASSAY_X86_KERNELS)
@@ -252,17 +253,19 @@ bool LineReader::add_row(const Row& row) {
     return true;
 }
 
-// The ends of the columns of a line, if it has just the right ones with one blank between them, and up to 64 bytes.
+// The ends of the columns of a line of up to 64 bytes before the line feed at `end`, if it has just the right ones with
+// one blank between them.
 template <unsigned count>
-ASSAY_INLINE bool find_ends(const TextScan::Word& mask, const char* line, const char* (&ends)[count]) {
+ASSAY_INLINE bool find_ends(const TextScan::Word& mask, const char* line, const char* end, const char* (&ends)[count]) {
     const uint64_t feed = mask.feeds & (~mask.feeds + 1);
     uint64_t left = mask.delimiters & (feed | (feed - 1)), last = left;
     for (unsigned i = 1; i < count; ++i) last &= last - 1;
-    if (feed == 0 || last != feed || (left & (left << 1 | 1)) != 0) return false;
-    for (const char*& end : ends) {
-        end = line + lowest_bit(left);
+    if (last != feed || (left & (left << 1 | 1)) != 0) return false;
+    for (unsigned i = 0; i + 1 < count; ++i) {
+        ends[i] = line + lowest_bit(left);
         left &= left - 1;
     }
+    ends[count - 1] = end;
     return true;
 }
 
@@ -295,7 +298,7 @@ ASSAY_INLINE bool LineReader::read_plain_lines() {
     double* value = out.values.data() + out.values.size();
     std::string_view query = out.runs.empty() ? std::string_view() : out.runs.back().query, tag = out.tag;
     RankMark last = out.last;
-    const char *line = line_, *ends[layout.columns];
+    const char* line = line_;
     uint64_t disagreements = 0, unreadable = 0;
     const auto keep = [&] {
         const auto rows = static_cast<size_t>(doc - first);
@@ -314,10 +317,15 @@ ASSAY_INLINE bool LineReader::read_plain_lines() {
     const bool returns = scan_.returns, high = scan_.high;
     while (line <= past && *line != '#') {
         const TextScan::Word mask = TextScan::at(words, static_cast<size_t>(line - begin));
-        if (returns || !find_ends(mask, line, ends)) {
-            if (!find_far_ends(line, ends) || static_cast<size_t>(end_ - ends[layout.columns - 1]) < kShortNumber) break;
+        // Where the next line begins is known first, so that it need not wait for all that follows.
+        const char* end = mask.feeds == 0 ? line : line + lowest_bit(mask.feeds);
+        const char* ends[layout.columns];
+        if (end == line || returns || !find_ends(mask, line, end, ends)) {
+            const char* far[layout.columns];
+            if (!find_far_ends(line, far) || static_cast<size_t>(end_ - far[layout.columns - 1]) < kShortNumber) break;
+            std::copy_n(far, layout.columns, ends);
+            end = ends[layout.columns - 1];
         }
-        const char* end = ends[layout.columns - 1];
         const auto column = [&](unsigned i) { return between(i == 0 ? line : ends[i - 1] + 1, ends[i]); };
         if (high && !is_utf8(between(line, end))) break;
         double number;

@@ -2,7 +2,6 @@
 // Grammar: [+-]? (digits [. digits?] | . digits) ([eE] [+-]? digits)?
 #pragma once
 
-#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <string_view>
@@ -139,26 +138,26 @@ ASSAY_INLINE bool read_fraction(const char* p, size_t count, uint64_t& value) {
     return fine_first && fine_last;
 }
 
-// The common case, quickly: up to 16 digits with at most a sign, and at most eight of them before a point.
+// The common case, quickly: up to 16 digits with at most a sign and a point. kShortNumber bytes may be looked at.
 // False if the text is anything else, not only if it is wrong.
 ASSAY_INLINE bool parse_short(std::string_view text, double& out) {
-    constexpr uint64_t ones = ~uint64_t{0} / 255;
-    if (!first_byte_is_lowest() || text.size() > 18) return false;
-    const bool negative = text[0] == '-';
-    const char* p = text.data() + negative;
-    const size_t size = text.size() - negative;
-    const uint64_t points = load8(p) ^ '.' * ones;  // the lowest byte that is zero is the first point
-    const uint64_t zeros = (points - ones) & ~points & 0x80 * ones;
-    const size_t point = zeros == 0 ? 8 : static_cast<size_t>(lowest_bit(zeros)) / 8;
-    const size_t whole = std::min(point, size), places = size - whole - (whole != size);
+    const char* p = text.data();
+    const char* end = p + text.size();
+    if (!first_byte_is_lowest() || text.size() > 18 || p == end) return false;
+    const bool negative = *p == '-';
+    if (negative) ++p;
+    const char* begin = p;
     uint64_t digits = 0, fraction = 0;
-    if ((whole == 8 && places != 0 && p[8] != '.') || whole + places - 1 >= 16) return false;
-    if (whole != 0 && !read_digits(p, whole, digits)) return false;
-    if (places != 0) {
-        if (!read_fraction(p + whole + 1, places, fraction)) return false;
+    for (; p != end && is_digit(*p); ++p) digits = 10 * digits + static_cast<uint64_t>(*p - '0');
+    auto count = static_cast<size_t>(p - begin), places = size_t{0};
+    if (p != end) {
+        if (*p++ != '.') return false;
+        places = static_cast<size_t>(end - p);
+        if (places > 16 || (places != 0 && !read_fraction(p, places, fraction))) return false;
         digits = digits * kTens[places] + fraction;
     }
-    if (digits > kExact) return false;
+    count += places;
+    if (count == 0 || count > 16 || digits > kExact) return false;
     out = static_cast<double>(digits);
     if (places != 0) out /= kPowers[places];
     if (negative) out = -out;
@@ -181,7 +180,7 @@ struct WideNumbers {
         const bool is_fraction = p[0] == '0' && p[1] == '.';
         p += is_fraction ? 2 : 0;
         const auto size = static_cast<size_t>(end - p);
-        if (size - 1 >= 16) return false;
+        if (size - 1 >= 16) return parse_short(text, out);
         const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
         const int all_points = _mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('.')));
         const unsigned points = is_fraction ? 0 : static_cast<unsigned>(all_points);  // a second one is no digit

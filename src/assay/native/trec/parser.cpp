@@ -20,7 +20,6 @@ namespace {
 
 constexpr size_t kPiece = 128 << 10;  // bytes that one thread reads at a time; fits its cache
 constexpr size_t kSlice = 16 << 20;   // places within a slice fit 32 bits, with room to spare
-constexpr size_t kNumbered = 8;       // bytes of a file for each number that ids may be looked up by
 constexpr std::string_view kBom = "\xEF\xBB\xBF";
 
 // As many bytes at a place of a file as there are, and as `size` allows.
@@ -142,7 +141,7 @@ struct MarkRead {
 }  // namespace
 
 TrecParser::TrecParser(Layout layout, unsigned threads, uint64_t expected)
-    : query_ids(expected / kNumbered), doc_ids(expected / kNumbered), threads_(threads), expected_(expected) {
+    : query_ids(2 * expected), doc_ids(2 * expected), threads_(threads), expected_(expected) {
     for (unsigned i = 0; i < threads; ++i) readers_.emplace_back(layout);
     lines_.resize(Pieces::kBetween);
     texts_.resize(Pieces::kBetween);
