@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple, Protocol, cast
+from typing import Any, BinaryIO, Final, NamedTuple, Protocol
 
 from assay.core.text import did_you_mean, mask_secrets
 from assay.core.work import tell
@@ -30,7 +30,6 @@ from assay.errors import AssayError, FormatError, MissingPackageError, StorageEr
 FilePath = str | os.PathLike[str]
 
 CHUNK_SIZE = 4 << 20
-_PART_SIZE: Final = 64 << 20
 LONGEST_LINE = 1 << 20
 # What a file becomes in memory is refused as a bomb when it exceeds both of these; the variable
 # holds another number of bytes for the first.
@@ -111,28 +110,20 @@ def list_folder(folder: FilePath) -> list[Path]:
         raise unreadable(repr(os.fspath(folder)), error) from None
 
 
-class FilePart(NamedTuple):
-    """Bytes of an open file, which whoever takes them reads."""
-
-    descriptor: int
-    start: int
-    stop: int
+class FilePart(tuple[int, int, int]):
+    """Descriptor of an open file, start and stop: bytes that whoever takes them reads."""
 
     def __len__(self) -> int:
         """Return the number of bytes."""
-        return self.stop - self.start
+        return self[2] - self[1]
 
 
-def open_chunks(path: FilePath, chunk_size: int = CHUNK_SIZE) -> Iterator[bytes]:
+def open_chunks(path: FilePath, chunk_size: int = CHUNK_SIZE) -> Iterator[Any]:
     """Read a plain, .gz or .zst file in chunks of at most about `chunk_size` bytes.
 
-    Nothing is opened before the first chunk is read.
+    With 0, a plain file is not read, and its chunks are `FilePart`s. Nothing is opened before the
+    first chunk is asked for.
     """
-    return cast("Iterator[bytes]", open_parts(path, chunk_size))
-
-
-def open_parts(path: FilePath, chunk_size: int = 0) -> Iterator[bytes | FilePart]:
-    """Read a .gz or .zst file in chunks; name parts of a plain one, without a chunk size."""
     name = os.fspath(path)
     with _open_regular(name) as file:
         size = os.fstat(file.fileno()).st_size
@@ -141,7 +132,7 @@ def open_parts(path: FilePath, chunk_size: int = 0) -> Iterator[bytes | FilePart
         while chunk := _next_chunk(chunks, name):
             total += len(chunk)
             if total > size:  # compressed; a plain file never weighs more than the ratio
-                weight += _weigh(cast("bytes", chunk))
+                weight += _weigh(chunk)
                 refuse_bomb(max(weight, total), size, name)
             tell(f"reading {os.path.basename(name)} (kB)", file.tell() // 1000, size // 1000)
             yield chunk
@@ -222,7 +213,7 @@ def _is_directory(name: str) -> StorageError:
     return StorageError(f"{name} is a directory, not a file. Give the path of a regular file.")
 
 
-def _next_chunk(chunks: Iterator[bytes | FilePart], name: str) -> bytes | FilePart:
+def _next_chunk(chunks: Iterator[Any], name: str) -> Any:
     """Return the next chunk, which is never empty; nothing at the end."""
     try:
         return next(chunks, b"")
@@ -283,7 +274,7 @@ def need_zstd(purpose: str) -> Any:
     raise MissingPackageError("backports.zstd", purpose, "zst")
 
 
-def _expand(file: BinaryIO, name: str, chunk_size: int) -> Iterator[bytes | FilePart]:
+def _expand(file: BinaryIO, name: str, chunk_size: int) -> Iterator[Any]:
     magic = file.read(4)
     file.seek(0)
     if magic.startswith(_GZIP_MAGIC):
@@ -301,11 +292,9 @@ def _expand(file: BinaryIO, name: str, chunk_size: int) -> Iterator[bytes | File
         )
     if chunk_size:
         return iter(lambda: file.read(chunk_size), b"")
-    size, at = os.fstat(file.fileno()).st_size, file.seek
-    return (
-        FilePart(file.fileno(), start, at(min(start + _PART_SIZE, size)))
-        for start in range(0, size, _PART_SIZE)
-    )
+    starts = range(0, os.fstat(file.fileno()).st_size, 16 * CHUNK_SIZE)
+    stops = (file.seek(min(start + starts.step, starts.stop)) for start in starts)
+    return (FilePart((file.fileno(), *part)) for part in zip(starts, stops, strict=True))
 
 
 def _inflate(file: BinaryIO, name: str, codec: _Codec) -> Iterator[bytes]:
@@ -317,14 +306,10 @@ def _inflate(file: BinaryIO, name: str, codec: _Codec) -> Iterator[bytes]:
             try:
                 yield member.decompress(data)
             except codec.error as error:
-                flaw = next(
-                    (_SOUND[flaw_words] for flaw_words in _SOUND if flaw_words in str(error)), ""
-                )
-                if flaw:
-                    raise FormatError(f"{name} is a {codec.name} file {flaw}") from error
-                raise FormatError(
-                    f"{name} is a damaged {codec.name} file ({error}). Fetch it again."
-                ) from error
+                what = f"damaged {codec.name} file ({error}). Fetch it again."
+                flaws = (flaw for sign, flaw in _SOUND.items() if sign in str(error))
+                what = next(map(f"{codec.name} file {{}}".format, flaws), what)
+                raise FormatError(f"{name} is a {what}") from error
             data = member.unused_data if member.eof else b""
             member = None if member.eof else member
     if member is not None:
