@@ -12,7 +12,10 @@ from tests.examples import examples
 # Short ids of two letters collide often; long ones share their first 8 and 16 bytes.
 TEXT = st.text("ab", min_size=1, max_size=4) | st.text("é€a", min_size=1, max_size=3)
 LONG = st.builds(lambda tail: "common-prefix-longer-than-16-" + tail, st.text("xy", max_size=3))
-TEXTS = st.lists(TEXT | LONG | st.text("ab", min_size=6, max_size=18), max_size=25)
+NUMBERED = st.builds(
+    "{}{:0{}d}".format, st.sampled_from(["", "d"]), st.integers(0, 99), st.integers(1, 4)
+)
+TEXTS = st.lists(TEXT | LONG | NUMBERED | st.text("ab", min_size=6, max_size=18), max_size=25)
 
 
 def packed(texts):
@@ -53,6 +56,22 @@ def test_take(engine, texts, data):
     wanted = packed([texts[place] for place in places])
     assert blob.tolist() == wanted[0].tolist()
     assert ends.tolist() == wanted[1].tolist()
+
+
+@pytest.mark.parametrize("most", [9_000, 300_000, 10**8])
+def test_many_ids_that_end_in_digits(both, most):
+    """Sparse ones, dense ones, and those between: by hash at first, then by number."""
+    rng = np.random.default_rng(2)
+    for order in (np.sort, lambda numbers: numbers):
+        ids, others = (
+            packed([f"d{n}" for n in order(rng.integers(0, most, size)).tolist()])
+            for size in (20_000, 30_000)
+        )
+        for a, b in ((ids, others), (others, ids)):
+            assert both[0].match_ids(*a, *b).tolist() == both[1].match_ids(*a, *b).tolist()
+            assert both[0].first_duplicate(*a) == both[1].first_duplicate(*a)
+            numbered = [engine.number_ids(*a) for engine in both]
+            assert [x.tolist() for x in numbered[0]] == [x.tolist() for x in numbered[1]]
 
 
 def test_many_ids(both):

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+import subprocess
+import sys
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -24,9 +30,9 @@ RUN = (
 AFTER = {"run": b"q9 Q0 last 9 0.25 t\n" * 9, "qrels": b"q9 0 last 1\n" * 15}
 
 
-def parse(kernels, kind: str, *chunks: bytes):
+def parse(kernels, kind: str, *chunks: bytes | tuple[int, int, int], expected: int = 0):
     """Everything a parser says about a text, in comparable form."""
-    parser = kernels.TrecParser(kind)
+    parser = kernels.TrecParser(kind, expected)
     for chunk in chunks:
         parser.feed(chunk)
     fine = parser.finish()
@@ -222,6 +228,104 @@ def test_a_long_file_is_the_same_with_threads(both):
     broken = text + b"oops\n" + text
     assert parse(both[0], "run", broken) == parse(both[1], "run", broken)
     assert parse(both[0], "run", broken)[:2] == (30_001, "columns")
+
+
+def parse_file(kernels, kind: str, path, text: bytes, size: int):
+    """The same of a file, which the parser reads in parts of some size."""
+    path.write_bytes(text)
+    with path.open("rb") as file:
+        ends = [*range(0, len(text), size), len(text)]
+        return parse(kernels, kind, *((file.fileno(), *ends) for ends in pairwise(ends)))
+
+
+FILES = {
+    "one line": b"q Q0 d 1 2 t",
+    "no end": RUN * 9000 + b"\nq9 Q0 d 1 2 t",
+    "carriage returns": b"q1 Q0 d7 1 2.5 t\r\n" * 30_000,
+    "blank lines": b"\n" * 300_000 + b"q Q0 d 1 2 t\n" + b"\n" * 300_000,
+    "a line as long as pieces": b"q Q0 " + b"d" * 300_000 + b" 1 2 t\nq Q0 d 1 2 t\n",
+    "lines longer than the tail": (b"q Q0 " + b"d" * 9000 + b" 1 2 t\n") * 90,
+    "a fault late": b"q1 Q0 d7 1 2.5 t\n" * 30_000 + b"oops\n" * 9,
+    "too long": b"q1 Q0 d7 1 2.5 t\n" * 20_000 + b"q Q0 d 1 2 " + b"t" * (1 << 20) + b"\nq\n",
+    "just not too long": b"\xef\xbb\xbfq Q0 d 1 2 " + b"t" * ((1 << 20) - 11) + b"\nq Q0 e 1 2 t",
+    "too long without end": b"q Q0 d 1 2 t\n" + b"t" * (5 << 20),
+    "a piece ends with a line": b"q Q0 d 1 2 tag\n".rjust(128) * 4096,
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_in_parts_is_as_its_bytes(both, tmp_path, name):
+    text = FILES[name]
+    whole = parse(both[1], "run", text)
+    for engine in both:
+        for size in (1 << 30, 1 << 17, 100_003):
+            assert parse_file(engine, "run", tmp_path / "run", text, size) == whole
+        assert parse(engine, "run", text) == whole
+
+
+def test_a_file_that_cannot_be_read(engine, tmp_path):
+    with pytest.raises(OSError, match=r"directory|descriptor"):
+        engine.TrecParser("run").feed((10**6, 0, 9))
+
+
+NUMBERED = st.builds(
+    lambda prefix, number, width: f"{prefix}{number:0{width}d}",
+    st.sampled_from(["", "d", "d-", "doc1", "longprefix-", "d\u00e9", "12345678"]),
+    st.integers(0, 40) | st.integers(4000, 4200) | st.integers(0, 10**12),
+    st.integers(1, 12),
+)
+
+
+@examples(200)
+@given(ids=st.lists(NUMBERED | st.sampled_from(["d", "-", "1a", "d 1"]), max_size=30))
+def test_ids_that_end_in_digits(both, ids):
+    text = "".join(f"q {i} {id} 1\n" for i, id in enumerate(ids)).encode()
+    assert parse(both[0], "qrels", text) == parse(both[1], "qrels", text)
+
+
+@pytest.mark.parametrize("form", ["{}", "doc{:08d}", "d{:x}", "LA{:05d}"])
+@pytest.mark.parametrize("most", [9_000, 300_000, 10**8])
+def test_many_ids_that_end_in_digits(both, form, most):
+    """Dense or sparse, in any order: some are numbered by hash before they are by number."""
+    numbers = np.random.default_rng(3).integers(0, most, 30_000)
+    for order in (numbers, np.sort(numbers), np.sort(numbers)[::-1]):
+        lines = [f"q{i // 99} 0 {form.format(n)} 1\n" for i, n in enumerate(order.tolist())]
+        text = "".join(lines * 2).encode()
+        ours, twins = (parse(engine, "qrels", text, expected=len(text)) for engine in both)
+        assert ours == twins
+
+
+WAYS = """
+import pickle, sys
+from assay.native import load
+from tests.native.test_trec_parser import parse
+texts = pickle.load(open(sys.argv[1], "rb"))
+native = load("native")
+print([parse(native, kind, text) for kind, text in texts])
+"""
+
+
+def test_every_width_of_vectors_reads_alike(both, tmp_path):
+    rng = np.random.default_rng(5)
+    scores = [*map(repr, (rng.standard_normal(3000) * 9).tolist()), *map(str, range(12_000))]
+    scores += [f"{x:.{i % 19}f}" for i, x in enumerate((rng.random(3000) * 40).tolist())]
+    scores += ["0.", "-0.", ".5", "-.5", "0.5e1", "007", "00.25", "-0", "+1", "1.", "0.0"]
+    lines = [f"q{i // 50} Q0 doc{i:05d} {i % 50} {s} t\n" for i, s in enumerate(scores)]
+    texts = [("run", "".join(lines).encode())]
+    for bad in ("0.5.", "0..5", "1.2.3", ".", "-", "0.5-", "--1", "0.-5", "1,5", "0x1", "0.1 2"):
+        texts.append(("qrels", f"q 0 d {bad}\n".encode() + AFTER["qrels"]))
+    file = tmp_path / "texts"
+    file.write_bytes(pickle.dumps(texts))
+    expected = str([parse(both[1], kind, text) for kind, text in texts])
+    for simd in ("none", "avx2", "avx512"):  # or what this machine has
+        done = subprocess.run(
+            [sys.executable, "-c", WAYS, file],
+            env={**os.environ, "ASSAY_SIMD": simd},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.strip() == expected
 
 
 DIGITS = st.text("0123456789", max_size=25)

@@ -27,7 +27,7 @@ from assay.core.judgments import Judgments
 from assay.core.on_demand import OnDemand
 from assay.core.ranking import Ranking
 from assay.io.lines import Lines, Questions, lines_of_data, lines_of_file, refuse_subtopics
-from assay.io.streams import FilePath, find_format, open_chunks, read_lines, split_array
+from assay.io.streams import FilePath, find_format, open_chunks, read_lines, split_array, unreadable
 from assay.native import kernels
 
 if TYPE_CHECKING:
@@ -272,11 +272,8 @@ def parse_run(path: FilePath) -> RunLines:
     ranks and scores rise together or fall together; `rank_unreadable` lines without a number there.
     """
     parser = _parse(path, "run")
-    tag = parser.tag.decode()
-    columns = _columns(parser, path, "run")
-    return RunLines(
-        *columns, tag, parser.rank_disagreements, parser.rank_unreadable, parser.overlong
-    )
+    counts = parser.rank_disagreements, parser.rank_unreadable, parser.overlong
+    return RunLines(*_columns(parser, path, "run"), parser.tag.decode(), *counts)
 
 
 def parse_qrels(path: FilePath) -> Lines:
@@ -293,7 +290,10 @@ def read_iterations(path: FilePath) -> list[str]:
 
 def _parse(path: FilePath, kind: str) -> Parser:
     parser = kernels().TrecParser(kind, os.path.getsize(path) if os.path.isfile(path) else 0)
-    fine = all(parser.feed(chunk) for chunk in open_chunks(path)) and parser.finish()
+    try:
+        fine = all(map(parser.feed, open_chunks(path, 0))) and parser.finish()
+    except OSError as error:  # one without a number is an error of ours
+        raise unreadable(os.fspath(path), error) if error.errno else error from None
     if not fine and parser.fault is not None:
         raise fault_error(os.fspath(path), kind, parser.fault)
     return parser

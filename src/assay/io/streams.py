@@ -110,10 +110,19 @@ def list_folder(folder: FilePath) -> list[Path]:
         raise unreadable(repr(os.fspath(folder)), error) from None
 
 
-def open_chunks(path: FilePath, chunk_size: int = CHUNK_SIZE) -> Iterator[bytes]:
+class FilePart(tuple[int, int, int]):
+    """Descriptor of an open file, start and stop: bytes that whoever takes them reads."""
+
+    def __len__(self) -> int:
+        """Return the number of bytes."""
+        return self[2] - self[1]
+
+
+def open_chunks(path: FilePath, chunk_size: int = CHUNK_SIZE) -> Iterator[Any]:
     """Read a plain, .gz or .zst file in chunks of at most about `chunk_size` bytes.
 
-    Nothing is opened before the first chunk is read.
+    With 0, a plain file is not read, and its chunks are `FilePart`s. Nothing is opened before the
+    first chunk is asked for.
     """
     name = os.fspath(path)
     with _open_regular(name) as file:
@@ -202,7 +211,7 @@ def _is_directory(name: str) -> StorageError:
     return StorageError(f"{name} is a directory, not a file. Give the path of a regular file.")
 
 
-def _next_chunk(chunks: Iterator[bytes], name: str) -> bytes:
+def _next_chunk(chunks: Iterator[Any], name: str) -> Any:
     """Return the next chunk, which is never empty; nothing at the end."""
     try:
         return next(chunks, b"")
@@ -263,23 +272,27 @@ def need_zstd(purpose: str) -> Any:
     raise MissingPackageError("backports.zstd", purpose, "zst")
 
 
-def _expand(file: BinaryIO, name: str, chunk_size: int) -> Iterator[bytes]:
+def _expand(file: BinaryIO, name: str, chunk_size: int) -> Iterator[Any]:
     magic = file.read(4)
     file.seek(0)
     if magic.startswith(_GZIP_MAGIC):
         gzip = _Codec("gzip", _GZIP_BITE, lambda: zlib.decompressobj(wbits=31), zlib.error)
-        return _gather(_inflate(file, name, gzip), chunk_size)
+        return _gather(_inflate(file, name, gzip), chunk_size or CHUNK_SIZE)
     if _ZSTD_MAGIC.match(magic):
         module = need_zstd("reading .zst files")
         zstd = _Codec("zstd", _ZSTD_BITE, module.ZstdDecompressor, module.ZstdError)
-        return _gather(_inflate(file, name, zstd), chunk_size)
+        return _gather(_inflate(file, name, zstd), chunk_size or CHUNK_SIZE)
     suffix = Path(name).suffix.lower()
     if magic and suffix in (".gz", ".zst"):
         raise FormatError(
             f"{name} is named {suffix} but does not begin like such a file. "
             "Rename it if it is plain text; fetch it again if it is damaged."
         )
-    return iter(lambda: file.read(chunk_size), b"")
+    if chunk_size:
+        return iter(lambda: file.read(chunk_size), b"")
+    starts = range(0, os.fstat(file.fileno()).st_size, 16 * CHUNK_SIZE)
+    stops = (file.seek(min(start + starts.step, starts.stop)) for start in starts)
+    return (FilePart((file.fileno(), *part)) for part in zip(starts, stops, strict=True))
 
 
 def _inflate(file: BinaryIO, name: str, codec: _Codec) -> Iterator[bytes]:
@@ -291,14 +304,10 @@ def _inflate(file: BinaryIO, name: str, codec: _Codec) -> Iterator[bytes]:
             try:
                 yield member.decompress(data)
             except codec.error as error:
-                flaw = next(
-                    (_SOUND[flaw_words] for flaw_words in _SOUND if flaw_words in str(error)), ""
-                )
-                if flaw:
-                    raise FormatError(f"{name} is a {codec.name} file {flaw}") from error
-                raise FormatError(
-                    f"{name} is a damaged {codec.name} file ({error}). Fetch it again."
-                ) from error
+                what = f"damaged {codec.name} file ({error}). Fetch it again."
+                flaws = (flaw for sign, flaw in _SOUND.items() if sign in str(error))
+                what = next(map(f"{codec.name} file {{}}".format, flaws), what)
+                raise FormatError(f"{name} is a {what}") from error
             data = member.unused_data if member.eof else b""
             member = None if member.eof else member
     if member is not None:

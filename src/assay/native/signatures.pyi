@@ -23,8 +23,11 @@ RowFault = tuple[str, int, int]  # "duplicate" or "float32", query code, doc cod
 class Parser(Protocol):
     """A reader of TREC text in chunks; the result does not depend on the cuts."""
 
-    def feed(self, chunk: bytes, /) -> bool:
-        """Read on; return False after the first fault."""
+    def feed(self, chunk: bytes | tuple[int, int, int], /) -> bool:
+        """Read on, in bytes or in a file from start to stop; return False after the first fault.
+
+        A file takes its descriptor, and parts of it follow one another without bytes between them.
+        """
 
     def finish(self) -> bool:
         """Read the last line if it has no line end; return False after a fault."""

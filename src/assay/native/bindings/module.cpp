@@ -201,10 +201,24 @@ bool feed(TrecParser& parser, nb::bytes chunk) {
     return parser.feed(text);
 }
 
+bool feed_part(TrecParser& parser, nb::tuple part) {
+    const auto file = nb::cast<int>(part[0]);
+    const auto begin = nb::cast<uint64_t>(part[1]), end = nb::cast<uint64_t>(part[2]);
+    try {
+        nb::gil_scoped_release release;
+        return parser.feed_file(file, begin, end);
+    } catch (const std::system_error& error) {
+        errno = error.code().value();
+        PyErr_SetFromErrno(PyExc_OSError);
+        throw nb::python_error();
+    }
+}
+
 void bind_trec_parser(nb::module_& module) {
     nb::class_<TrecParser>(module, "TrecParser")
         .def("__init__", [](TrecParser* self, const std::string& kind, uint64_t expected) { new (self) TrecParser(layout_of(kind), default_threads(), expected); }, "kind"_a, "expected"_a = 0)
         .def("feed", &feed, "chunk"_a)
+        .def("feed", &feed_part, "chunk"_a)
         .def("finish", &TrecParser::finish, nb::call_guard<nb::gil_scoped_release>())
         .def("take_columns", &take_columns)
         .def_prop_ro("fault", &fault_of)

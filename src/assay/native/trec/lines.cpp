@@ -1,11 +1,15 @@
 #include "trec/lines.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
-#if defined(__SSE2__)
+#if defined(ASSAY_X86_KERNELS)
+#include <immintrin.h>
+#elif defined(__SSE2__)
 #include <emmintrin.h>
 #endif
 
+#include "search/cpu.hpp"
 #include "trec/compiler.hpp"
 #include "trec/hashing.hpp"
 #include "trec/number.hpp"
@@ -55,6 +59,80 @@ inline ByteMask mask64(const char* p) {
 }
 
 #endif
+
+// The words of a scan, and the kinds of bytes that were met.
+struct Kinds {
+    bool returns, controls, high;
+};
+
+#if defined(__SSE2__)
+
+inline Kinds scan_blocks(const char* p, size_t blocks, TextScan::Word* words) {
+    const __m128i space = _mm_set1_epi8(' '), tab = _mm_set1_epi8('\t'), feed = _mm_set1_epi8('\n'), back = _mm_set1_epi8('\r');
+    __m128i returns = _mm_setzero_si128(), controls = returns, high = returns;
+    for (size_t block = 0; block < blocks; ++block) {
+        TextScan::Word word{0, 0};
+        for (int i = 0; i < 64; i += 16, p += 16) {
+            const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+            const __m128i feeds = _mm_cmpeq_epi8(bytes, feed), backs = _mm_cmpeq_epi8(bytes, back);
+            const __m128i ends = _mm_or_si128(_mm_or_si128(feeds, backs), _mm_cmpeq_epi8(bytes, tab));
+            word.feeds |= static_cast<uint64_t>(_mm_movemask_epi8(feeds)) << i;
+            word.delimiters |= static_cast<uint64_t>(_mm_movemask_epi8(_mm_or_si128(ends, _mm_cmpeq_epi8(bytes, space)))) << i;
+            returns = _mm_or_si128(returns, backs);
+            high = _mm_or_si128(high, bytes);
+            controls = _mm_or_si128(controls, _mm_andnot_si128(_mm_or_si128(ends, bytes), _mm_cmplt_epi8(bytes, space)));
+        }
+        words[block] = word;
+    }
+    return {_mm_movemask_epi8(returns) != 0, _mm_movemask_epi8(controls) != 0, _mm_movemask_epi8(high) != 0};
+}
+
+#else
+
+inline Kinds scan_blocks(const char* p, size_t blocks, TextScan::Word* words) {
+    Kinds kinds{false, false, false};
+    for (size_t block = 0; block < blocks; ++block, p += 64) {
+        const ByteMask mask = mask64(p);
+        kinds.high = kinds.high || mask.high != 0;
+        words[block] = {mask.delimiters, 0};
+        for (uint64_t left = mask.delimiters; left != 0; left &= left - 1) {
+            const char c = p[lowest_bit(left)];
+            if (c == '\n') words[block].feeds |= left & (~left + 1);
+            else if (c == '\r') kinds.returns = true;
+            else if (c != ' ' && c != '\t') kinds.controls = true;
+        }
+    }
+    return kinds;
+}
+
+#endif
+
+#if defined(ASSAY_X86_KERNELS)
+
+__attribute__((target("avx512f,avx512bw"))) Kinds scan_wide_blocks(const char* p, size_t blocks, TextScan::Word* words) {
+    const __m512i space = _mm512_set1_epi8(' '), tab = _mm512_set1_epi8('\t'), feed = _mm512_set1_epi8('\n'), back = _mm512_set1_epi8('\r');
+    uint64_t returns = 0, controls = 0, high = 0;
+    for (size_t block = 0; block < blocks; ++block, p += 64) {
+        const __m512i bytes = _mm512_loadu_si512(p);
+        const uint64_t feeds = _mm512_cmpeq_epi8_mask(bytes, feed), backs = _mm512_cmpeq_epi8_mask(bytes, back);
+        const uint64_t low = _mm512_cmple_epu8_mask(bytes, space);
+        words[block] = {low, feeds};
+        returns |= backs;
+        high |= _mm512_movepi8_mask(bytes);
+        controls |= low ^ (feeds | backs | _mm512_cmpeq_epi8_mask(bytes, tab) | _mm512_cmpeq_epi8_mask(bytes, space));
+    }
+    return {returns != 0, controls != 0, high != 0};
+}
+
+#endif
+
+inline Kinds scan_widest(const char* p, size_t blocks, TextScan::Word* words) {
+#if defined(ASSAY_X86_KERNELS)
+    static const bool wide = selected_simd() == Simd::avx512;
+    if (wide) return scan_wide_blocks(p, blocks, words);
+#endif
+    return scan_blocks(p, blocks, words);
+}
 
 // Writes the places of all delimiters to `places` (room for `size` of them) and returns their number;
 // `ascii` tells whether every byte is ASCII, as far as `readable` bytes show it.
@@ -125,6 +203,21 @@ bool names_no_number(std::string_view text) {
 
 }  // namespace
 
+void TextScan::scan(std::string_view text) {
+    const size_t blocks = text.size() / 64, left = text.size() % 64;
+    words.clear();
+    Word* word = words.extend(blocks + 2);
+    Kinds kinds = scan_widest(text.data(), blocks, word);
+    char tail[64];
+    std::memset(tail, 'x', sizeof tail);
+    std::memcpy(tail, text.data() + 64 * blocks, left);
+    const Kinds last = scan_widest(tail, 1, word + blocks);
+    word[blocks + 1] = {0, 0};
+    returns = kinds.returns || last.returns;
+    controls = kinds.controls || last.controls;
+    high = kinds.high || last.high;
+}
+
 void Lines::clear() {
     runs.clear();
     docs.clear();
@@ -136,84 +229,165 @@ void Lines::clear() {
     fault = {};
 }
 
-ASSAY_INLINE void LineReader::add_rank(const Row& row, bool same_query, double score) {
-    double rank = 0;
-    const bool is_number = parse_number(row.rank, readable(row.rank), rank) == NumberFault::none;
-    RankMark& last = out_->last;
-    if (!is_number) ++out_->rank_unreadable;
-    if (same_query && last.contradicts({rank, score, is_number})) ++out_->rank_disagreements;
-    last.rank = rank;  // each by itself: a mark read back in one piece would be waited for
-    last.score = score;
-    last.readable = is_number;
-    if (out_->docs.size() == 0) out_->first = last;
-    out_->tag = row.tag;
+void LineReader::add_rank(std::string_view rank, bool same_query, double score) {
+    RankMark mark{0, score, false};
+    mark.readable = parse_number(rank, readable(rank), mark.rank) == NumberFault::none;
+    out_->rank_unreadable += !mark.readable;
+    out_->rank_disagreements += same_query && out_->last.contradicts(mark);
+    out_->last = mark;
+    if (out_->docs.size() == 0) out_->first = mark;
 }
 
-template <bool run>
-ASSAY_INLINE bool LineReader::add_row(const Row& row) {
+bool LineReader::add_row(const Row& row) {
     double value;
     const NumberFault fault = parse_number(row.value, readable(row.value), value);
     if (fault != NumberFault::none) return report_number(fault, row.value);
     const bool same_query = !out_->runs.empty() && same_bytes(out_->runs.back().query, row.query);
     if (!same_query) out_->runs.push_back({row.query, out_->docs.size()});
-    if (run) add_rank(row, same_query, value);
-    HashedId* doc = out_->docs.extend(1);  // written in place: read back in one piece it would be waited for
-    doc->text = row.doc;
-    doc->hash = hash_bytes(row.doc);
-    *out_->values.extend(1) = value;
+    if (layout_.run) {
+        add_rank(row.rank, same_query, value);
+        out_->tag = row.tag;
+    }
+    out_->docs.push_back(row.doc);
+    out_->values.push_back(value);
     return true;
 }
 
-// The ends of the columns, if the next line has just the right ones, with one blank between them, all within a few
-// words.
+// The ends of the columns of a line of up to 64 bytes before the line feed at `end`, if it has just the right ones with
+// one blank between them.
 template <unsigned count>
-ASSAY_INLINE bool LineReader::find_ends(const char* (&ends)[count]) {
-    constexpr unsigned last = count - 1;
-    ByteMask mask = mask64(line_);
-    ascii_ = mask.high == 0;
-    bool plain = *line_ != '#';
-    for (const char *begin = line_, *base = line_, **end = ends; end <= ends + last; ++end) {
-        if (mask.delimiters == 0) {
-            if (base != line_) return false;
-            mask = mask64(base += kMask);
-            ascii_ = ascii_ && mask.high == 0;
-            if (mask.delimiters == 0) return false;
-        }
-        *end = base + lowest_bit(mask.delimiters);
-        mask.delimiters &= mask.delimiters - 1;
-        plain &= *end != begin && (end == ends + last ? ends_line(*end) : is_blank(**end));
-        begin = *end + 1;
+ASSAY_INLINE bool find_ends(const TextScan::Word& mask, const char* line, const char* end, const char* (&ends)[count]) {
+    const uint64_t feed = mask.feeds & (~mask.feeds + 1);
+    uint64_t left = mask.delimiters & (feed | (feed - 1)), last = left;
+    for (unsigned i = 1; i < count; ++i) last &= last - 1;
+    if (last != feed || (left & (left << 1 | 1)) != 0) return false;
+    for (unsigned i = 0; i + 1 < count; ++i) {
+        ends[i] = line + lowest_bit(left);
+        left &= left - 1;
     }
-    return plain;
+    ends[count - 1] = end;
+    return true;
 }
 
-// Reads plain lines, as most are, up to one that is not, looking at nothing twice. All is one function, so that
-// columns stay in registers.
-template <bool run>
-bool LineReader::read_plain_lines() {
-    constexpr Layout layout = run ? kRun : kQrels;
-    const char* ends[layout.columns];
-    while (static_cast<size_t>(end_ - line_) >= 2 * kMask + kShortNumber && find_ends(ends)) {
-        const char *begin = line_, *end = ends[layout.columns - 1];
-        ++out_->physical;
-        const std::string_view line = between(begin, end);
-        if (!ascii_ && !is_utf8(line)) return report("utf8", line);
-        line_ = end + (*end == '\r' ? 2 : 1);
-        const auto column = [&](unsigned i) { return between(i == 0 ? begin : ends[i - 1] + 1, ends[i]); };
-        const Row row{column(kQuery), column(kDoc), column(layout.value), run ? column(kRank) : "", run ? column(kTag) : ""};
-        if (!add_row<run>(row)) return false;
+// The same for longer lines and those that end with a carriage return and a line feed.
+template <unsigned count>
+bool LineReader::find_far_ends(const char* line, const char* (&ends)[count]) const {
+    const char *begin = line, **end = ends;
+    for (size_t skipped = 0; skipped < 256 && line + skipped < end_; skipped += 64) {
+        uint64_t left = TextScan::at(scan_.words.data(), static_cast<size_t>(line - begin_) + skipped).delimiters;
+        for (; left != 0; left &= left - 1) {
+            const char* p = line + skipped + lowest_bit(left);
+            const bool is_last = end == ends + count - 1;
+            if (p == begin || !(is_last ? ends_line(p) : is_blank(*p))) return false;
+            *end++ = p;
+            if (is_last) return true;
+            begin = p + 1;
+        }
     }
-    return true;
+    return false;
+}
+
+// Reads plain lines, as most are, up to one that is not, looking at nothing twice. All is one function, so that what it
+// counts stays in registers.
+template <bool run, class Numbers>
+ASSAY_INLINE bool LineReader::read_plain_lines() {
+    constexpr Layout layout = run ? kRun : kQrels;
+    Lines& out = *out_;
+    std::string_view* const first = out.docs.data() + out.docs.size();
+    std::string_view* doc = first;
+    double* value = out.values.data() + out.values.size();
+    std::string_view query = out.runs.empty() ? std::string_view() : out.runs.back().query, tag = out.tag;
+    RankMark last = out.last;
+    const char* line = line_;
+    uint64_t disagreements = 0, unreadable = 0;
+    const auto keep = [&] {
+        const auto rows = static_cast<size_t>(doc - first);
+        line_ = line;
+        out.physical += rows;
+        out.docs.extend(rows);
+        out.values.extend(rows);
+        out.tag = tag;
+        out.last = last;
+        out.rank_disagreements += disagreements;
+        out.rank_unreadable += unreadable;
+    };
+    // Copies, since what is written below might be these for all that the compiler knows.
+    const TextScan::Word* const words = scan_.words.data();
+    const char *const begin = begin_, *const past = end_ - kMask - kShortNumber;
+    const bool returns = scan_.returns, high = scan_.high;
+    while (line <= past && *line != '#') {
+        const TextScan::Word mask = TextScan::at(words, static_cast<size_t>(line - begin));
+        // Where the next line begins is known first, so that it need not wait for all that follows.
+        const char* end = mask.feeds == 0 ? line : line + lowest_bit(mask.feeds);
+        const char* ends[layout.columns];
+        if (end == line || returns || !find_ends(mask, line, end, ends)) {
+            const char* far[layout.columns];
+            if (!find_far_ends(line, far) || static_cast<size_t>(end_ - far[layout.columns - 1]) < kShortNumber) break;
+            std::copy_n(far, layout.columns, ends);
+            end = ends[layout.columns - 1];
+        }
+        const auto column = [&](unsigned i) { return between(i == 0 ? line : ends[i - 1] + 1, ends[i]); };
+        if (high && !is_utf8(between(line, end))) break;
+        double number;
+        if (!Numbers::parse(column(layout.value), number) && parse_long(column(layout.value), number) != NumberFault::none) break;
+        const bool same_query = same_bytes(query, column(kQuery));  // the first line's is another: it is not empty
+        if (run) {
+            double rank = 0;
+            uint64_t digits;
+            bool is_number = true;
+            if (first_byte_is_lowest() && column(kRank).size() <= 8 && read_digits(column(kRank).data(), column(kRank).size(), digits)) {
+                rank = static_cast<double>(static_cast<int64_t>(digits));
+            } else {
+                is_number = parse_long(column(kRank), rank) == NumberFault::none;
+                unreadable += !is_number;
+            }
+            const RankMark mark{rank, number, is_number};
+            disagreements += same_query && last.contradicts(mark);
+            last = mark;
+            tag = column(kTag);
+            if (!same_query && out.runs.empty()) out.first = mark;
+        }
+        if (!same_query) {
+            query = column(kQuery);
+            out.runs.push_back({query, static_cast<size_t>(doc - out.docs.data())});
+        }
+        *doc++ = column(kDoc);
+        *value++ = number;
+        line = end + (returns && *end == '\r' ? 2 : 1);
+    }
+    keep();
+    return line_ != end_;
+}
+
+#if defined(ASSAY_X86_KERNELS)
+
+template <bool run>
+__attribute__((target("avx2,bmi,bmi2"), flatten)) bool LineReader::read_widely() {
+    return read_plain_lines<run, WideNumbers>();
+}
+
+#endif
+
+bool LineReader::read_plain_lines() {
+#if defined(ASSAY_X86_KERNELS)
+    static const bool wide = selected_simd() != Simd::none;
+    if (wide) return layout_.run ? read_widely<true>() : read_widely<false>();
+#endif
+    return layout_.run ? read_plain_lines<true, NarrowNumbers>() : read_plain_lines<false, NarrowNumbers>();
 }
 
 void LineReader::read(std::string_view text, Lines& out) {
     out.clear();
     out_ = &out;
-    line_ = text.data();
+    begin_ = line_ = text.data();
     end_ = line_ + text.size();
-    for (bool fine = true; fine && line_ != end_;) {
-        fine = layout_.run ? read_plain_lines<true>() : read_plain_lines<false>();
-        if (fine && line_ != end_) fine = read_line();
+    scan_.scan(text);
+    const size_t most = text.size() / (2 * layout_.columns) + 1;  // lines with a byte in each column
+    out.docs.extend(most), out.docs.clear();
+    out.values.extend(most), out.values.clear();
+    while (line_ != end_) {
+        if (!scan_.controls && !read_plain_lines()) return;
+        if (!read_line()) return;
     }
 }
 
@@ -265,7 +439,7 @@ bool LineReader::end_line(const char* end) {
     }
     out_->overlong += count_ > layout_.columns;
     const Row row{columns_[kQuery], columns_[kDoc], columns_[layout_.value], columns_[kRank], columns_[kTag]};
-    return layout_.run ? add_row<true>(row) : add_row<false>(row);
+    return add_row(row);
 }
 
 // Only space and tab separate columns, though every control character is a delimiter.

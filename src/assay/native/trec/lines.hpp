@@ -51,7 +51,7 @@ struct QueryRun {
 // The lines of a piece of text as columns. The views point into that text.
 struct Lines {
     std::vector<QueryRun> runs;
-    Column<HashedId> docs;
+    Column<std::string_view> docs;
     Column<int32_t> codes;  // of the documents, but for those at the `open` places
     Column<uint32_t> open;
     Column<double> values;
@@ -64,6 +64,26 @@ struct Lines {
     Fault fault;
 
     void clear();
+};
+
+// Where delimiters are in a text, 64 bytes a word, and which bytes it holds beside these and plain ASCII.
+struct TextScan {
+    struct Word {
+        uint64_t delimiters, feeds;  // spaces, tabs and line ends; line feeds alone
+    };
+    Column<Word> words;
+    bool returns = false;   // carriage returns
+    bool controls = false;  // other control characters
+    bool high = false;      // bytes that are not ASCII
+
+    void scan(std::string_view text);
+
+    // Of the 64 bytes from a place on.
+    static Word at(const Word* words, size_t place) {
+        const Word *word = words + place / 64, *next = word + 1;
+        const size_t skipped = place % 64, others = 63 - skipped;
+        return {word->delimiters >> skipped | next->delimiters << 1 << others, word->feeds >> skipped | next->feeds << 1 << others};
+    }
 };
 
 class LineReader {
@@ -81,8 +101,11 @@ private:
     };
 
     template <unsigned count>
-    bool find_ends(const char* (&ends)[count]);
+    bool find_far_ends(const char* line, const char* (&ends)[count]) const;
+    template <bool run, class Numbers>
+    bool read_plain_lines();
     template <bool run>
+    bool read_widely();
     bool read_plain_lines();
     bool read_line();
     void start_line(const char* begin);
@@ -90,19 +113,20 @@ private:
     bool end_line(const char* end);
     void split_again(const char* end);
     bool check_odd(std::string_view line);
-    template <bool run>
     bool add_row(const Row& row);
-    void add_rank(const Row& row, bool same_query, double score);
+    void add_rank(std::string_view rank, bool same_query, double score);
     bool report_number(NumberFault fault, std::string_view text);
     size_t readable(std::string_view text) const { return static_cast<size_t>(end_ - text.data()); }
     bool report(const char* kind, std::string_view text);
 
     Layout layout_;
     Lines* out_ = nullptr;
+    TextScan scan_;
     std::vector<uint32_t> delimiters_;
     bool ascii_ = true;
+    const char* begin_ = nullptr;  // of the text
     const char* line_ = nullptr;
-    const char* end_ = nullptr;  // of the text
+    const char* end_ = nullptr;
     const char* token_ = nullptr;
     bool odd_ = false;  // the line holds a control character other than tab and the line end
     unsigned count_ = 0;

@@ -12,7 +12,12 @@
 #include <string>
 #endif
 
+#if defined(ASSAY_X86_KERNELS)
+#include <immintrin.h>
+#endif
+
 #include "trec/compiler.hpp"
+#include "trec/digits.hpp"
 #include "trec/hashing.hpp"
 
 namespace assay {
@@ -28,16 +33,6 @@ struct Decimal {
     int64_t exponent = 0;       // of the last significant digit
     const char* unsigned_begin = nullptr;
 };
-
-// Whether a word of text, read as a number, has its first byte in the lowest bits.
-inline bool first_byte_is_lowest() {
-    const uint32_t number = 1;
-    char byte;
-    std::memcpy(&byte, &number, 1);
-    return byte == 1;
-}
-
-inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Takes digits from `p`; each digit after the point lowers the exponent by one.
 inline const char* take_digits(const char* p, const char* end, bool after_point, Decimal& out) {
@@ -129,15 +124,9 @@ inline bool convert_exactly(const Decimal& decimal, double& out) {
 
 constexpr size_t kShortNumber = 24;  // bytes that parse_short may read
 
-// The value of one to eight digits; false if one is none. Reads eight bytes. Neighbours are added up in pairs, the
-// pairs in pairs and these once more.
+// The value of one to eight digits; false if one is none. Reads eight bytes.
 ASSAY_INLINE bool read_digits(const char* p, size_t count, uint64_t& value) {
-    constexpr uint64_t ones = ~uint64_t{0} / 255;
-    const uint64_t word = (load8(p) ^ '0' * ones) << (64 - 8 * count);
-    const uint64_t pairs = word * (1 + (10 << 8)) >> 8 & 0x00FF00FF00FF00FF;
-    const uint64_t fours = pairs * (1 + (100 << 16)) >> 16 & 0x0000FFFF0000FFFF;
-    value = fours * (1 + (uint64_t{10000} << 32)) >> 32;
-    return (((word + (0x7F - 9) * ones) | word) & 0x80 * ones) == 0;
+    return add_digits((load8(p) ^ kZeros) << (64 - 8 * count), value);
 }
 
 // The digits after the point, at most 16 of them.
@@ -149,12 +138,12 @@ ASSAY_INLINE bool read_fraction(const char* p, size_t count, uint64_t& value) {
     return fine_first && fine_last;
 }
 
-// The common case, quickly: up to 16 digits with at most a sign and a point.
+// The common case, quickly: up to 16 digits with at most a sign and a point. kShortNumber bytes may be looked at.
 // False if the text is anything else, not only if it is wrong.
-ASSAY_INLINE bool parse_short(std::string_view text, size_t readable, double& out) {
+ASSAY_INLINE bool parse_short(std::string_view text, double& out) {
     const char* p = text.data();
     const char* end = p + text.size();
-    if (!first_byte_is_lowest() || text.size() > 18 || readable < kShortNumber || p == end) return false;
+    if (!first_byte_is_lowest() || text.size() > 18 || p == end) return false;
     const bool negative = *p == '-';
     if (negative) ++p;
     const char* begin = p;
@@ -175,6 +164,49 @@ ASSAY_INLINE bool parse_short(std::string_view text, size_t readable, double& ou
     return true;
 }
 
+// Reads short numbers by instructions that every machine has. kShortNumber bytes may be looked at.
+struct NarrowNumbers {
+    static ASSAY_INLINE bool parse(std::string_view text, double& out) { return parse_short(text, out); }
+};
+
+#if defined(ASSAY_X86_KERNELS)
+
+// The same by vectors of 128 bits, all digits at once; also 0 and a point before 16 digits.
+struct WideNumbers {
+    __attribute__((target("avx2,bmi,bmi2"))) static inline bool parse(std::string_view text, double& out) {
+        const char *p = text.data(), *end = p + text.size();
+        const bool negative = *p == '-';
+        p += negative;
+        const bool is_fraction = p[0] == '0' && p[1] == '.';
+        p += is_fraction ? 2 : 0;
+        const auto size = static_cast<size_t>(end - p);
+        if (size - 1 >= 16) return parse_short(text, out);
+        const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+        const int all_points = _mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('.')));
+        const unsigned points = is_fraction ? 0 : static_cast<unsigned>(all_points);  // a second one is no digit
+        const auto point = static_cast<size_t>(lowest_bit(points | 1u << size));
+        const size_t count = size - (point != size);
+        // The digits end where the vector does; zeros are before them, and the point is left out.
+        const __m128i places = _mm_add_epi8(_mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+                                            _mm_set1_epi8(static_cast<char>(static_cast<int>(count) - 16)));
+        const __m128i past = _mm_cmpgt_epi8(places, _mm_set1_epi8(static_cast<char>(static_cast<int>(point) - 1)));
+        const __m128i digits = _mm_shuffle_epi8(_mm_sub_epi8(bytes, _mm_set1_epi8('0')), _mm_sub_epi8(places, past));
+        const __m128i fine = _mm_cmpeq_epi8(_mm_min_epu8(digits, _mm_set1_epi8(9)), digits);
+        if (_mm_movemask_epi8(fine) != 0xFFFF || count == 0) return false;
+        const __m128i pairs = _mm_maddubs_epi16(digits, _mm_set1_epi16(10 + (1 << 8)));
+        const __m128i fours = _mm_madd_epi16(pairs, _mm_set1_epi32(100 + (1 << 16)));
+        const __m128i eights = _mm_madd_epi16(_mm_packus_epi32(fours, fours), _mm_set1_epi32(10000 + (1 << 16)));
+        const auto both = static_cast<uint64_t>(_mm_cvtsi128_si64(eights));
+        const uint64_t value = (both & 0xFFFFFFFF) * 100000000 + (both >> 32);
+        if (value > kExact) return false;
+        out = static_cast<double>(value) / kPowers[is_fraction ? count : count - point];
+        if (negative) out = -out;
+        return true;
+    }
+};
+
+#endif
+
 // Any number.
 inline NumberFault parse_long(std::string_view text, double& out) {
     Decimal decimal;
@@ -188,8 +220,8 @@ inline NumberFault parse_long(std::string_view text, double& out) {
 }
 
 // `readable` bytes may be looked at, from the first of the text on.
-ASSAY_INLINE NumberFault parse_number(std::string_view text, size_t readable, double& out) {
-    return parse_short(text, readable, out) ? NumberFault::none : parse_long(text, out);
+inline NumberFault parse_number(std::string_view text, size_t readable, double& out) {
+    return readable >= kShortNumber && parse_short(text, out) ? NumberFault::none : parse_long(text, out);
 }
 
 }  // namespace assay

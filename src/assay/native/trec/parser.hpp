@@ -19,9 +19,11 @@ public:
     // `expected` is how many bytes will arrive, as far as is known; nothing depends on it but memory's moves.
     explicit TrecParser(Layout layout, unsigned threads, uint64_t expected = 0);
 
-    // Both return false once a fault was found; later calls do nothing.
+    // These return false once a fault was found; later calls do nothing.
     bool feed(std::string_view chunk);
     bool finish();
+    // Reads the lines that begin within these bytes of an open file; not to be mixed with `feed`.
+    bool feed_file(int file, uint64_t begin, uint64_t end);
 
     Interner query_ids, doc_ids;
     Column<int32_t> queries, docs;
@@ -36,7 +38,8 @@ private:
     void feed_slice(std::string_view chunk);
     void read_carry();
     void read_block(std::string_view block);
-    void read_pieces(const std::vector<std::string_view>& pieces);
+    template <class TextOf>
+    void read_pieces(size_t count, TextOf text_of);
     void guess_docs(Lines& lines) const;
     void add(Lines& lines);
     void reserve(size_t read);
@@ -50,7 +53,8 @@ private:
     int32_t last_query_ = -1;
     RankMark last_mark_{};
     std::vector<LineReader> readers_;  // one for each thread
-    std::vector<Lines> lines_;         // one for each piece of a block
+    std::vector<Lines> lines_;         // one for each piece that was not added yet
+    std::vector<Column<char>> texts_;  // of these, where they come from a file
 };
 
 }  // namespace assay

@@ -67,8 +67,12 @@ class TrecParser:
         self.rank_unreadable = 0
         self.overlong = 0
 
-    def feed(self, chunk: bytes, /) -> bool:
+    def feed(self, chunk: bytes | tuple[int, int, int], /) -> bool:
         """Read on; False once a fault was found."""
+        if isinstance(chunk, tuple):
+            with open(chunk[0], "rb", closefd=False) as file:
+                file.seek(chunk[1])
+                chunk = file.read(chunk[2] - chunk[1])
         *lines, self._carry = (self._carry + chunk).split(b"\n")
         # A line too long is refused before its end arrives, so that memory stays bounded.
         if len(self._carry) > MAX_LINE + len(BOM):
@@ -106,7 +110,7 @@ class TrecParser:
             return None
         if _ODD.search(line):
             return self._report("nul" if b"\0" in line else "white_space", line)
-        if not line.isascii() and not _is_utf8(line):
+        if not line.isascii() and line.decode(errors="ignore").encode() != line:
             return self._report("utf8", line)
         beyond = len(columns) - COLUMNS[self._kind]
         if beyond < 0 or (beyond > 0 and self._kind == "qrels"):
@@ -149,14 +153,6 @@ class TrecParser:
 
 def _number(text: bytes) -> float | None:
     return float(text) if _NUMBER.fullmatch(text) else None
-
-
-def _is_utf8(line: bytes) -> bool:
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _blob_and_offsets(texts: Collection[bytes]) -> tuple[Bytes, Ints]:
@@ -277,9 +273,8 @@ def number_ids(blob: Bytes, offsets: Ints) -> tuple[Bytes, Ints, Ints32] | None:
 
 def match_ids(blob: Bytes, offsets: Ints, other_blob: Bytes, other_offsets: Ints) -> Ints:
     """Find each id's first place among the others, or -1."""
-    places: dict[bytes, int] = {}
-    for place, text in enumerate(_texts(other_blob, other_offsets)):
-        places.setdefault(text, place)
+    others = [*enumerate(_texts(other_blob, other_offsets))]
+    places = {text: place for place, text in reversed(others)}
     places_of = (places.get(text, -1) for text in _texts(blob, offsets))
     return np.fromiter(places_of, np.int64, len(offsets) - 1)
 
@@ -293,10 +288,9 @@ def order_ids(blob: Bytes, offsets: Ints, descending: bool) -> Ints:
 
 def take_ids(blob: Bytes, offsets: Ints, places: Ints) -> tuple[Bytes, Ints]:
     """Copy the ids at some places."""
-    check_offsets(offsets, len(blob))
-    check_codes(places, 0, len(offsets) - 1, "place out of range")
-    raw, ends = blob.tobytes(), offsets.tolist()
-    return _blob_and_offsets([raw[ends[place] : ends[place + 1]] for place in places.tolist()])
+    texts = _texts(blob, offsets)
+    check_codes(places, 0, len(texts), "place out of range")
+    return _blob_and_offsets([texts[place] for place in places.tolist()])
 
 
 def _row_numbers(offsets: Ints) -> Ints:
