@@ -640,7 +640,7 @@ def test_the_gate_counts_its_looks(home: Path, assay: Callable[..., Any]) -> Non
     [
         (["--fail-if-worse"], "requires --baseline"),
         (["--fail-if", "RR < baseline"], "requires --baseline"),
-        (["--fail-if", "RR < 0.5", "-b", "bm25"], "There is one system, the baseline"),
+        (["--fail-if", "RR < 0.5", "-b", "bm25"], "The baseline is the only system"),
         (["--look", "2"], "requires --fail-if-worse"),
     ],
 )

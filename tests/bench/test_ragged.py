@@ -561,11 +561,9 @@ def test_files_that_lie(tmp_path):
         with pytest.raises(error, match=words):
             run_bench(COLLECTION, [f"t=npy:{tmp_path}/{file},{queries}"])
     save_sparse(tmp_path)
-    with pytest.raises(
-        UsageError, match="token vectors of documents and sparse vectors of queries"
-    ):
+    with pytest.raises(UsageError, match="mixes token vectors and sparse vectors"):
         run_bench(COLLECTION, [f"t=npy:{tmp_path}/docs.npz,{tmp_path}/queries-s.npz"])
-    with pytest.raises(UsageError, match="names one file; token vectors"):
+    with pytest.raises(UsageError, match="token vectors need two files"):
         run_bench(COLLECTION, [f"t=npy:{tmp_path}/docs.npz"])
     names = np.array([*DOC_IDS[:-1], "other"])
     lengths = np.array([len(rows) for rows in DOCS])

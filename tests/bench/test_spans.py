@@ -255,7 +255,7 @@ def test_measures_need_passages() -> None:
         run_bench(small(), ["bm25"], measures=["SpanR@5"])
     with pytest.raises(MeasureError, match="SpanR needs relevant passages"):
         assay.evaluate({"q": {"d": 1.0}}, {"q": {"d": 1}}, "SpanR@5")
-    with pytest.raises(MeasureError, match="cut-off"):
+    with pytest.raises(MeasureError, match="cutoff"):
         parse("SpanR")
 
 

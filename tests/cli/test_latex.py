@@ -41,8 +41,8 @@ def test_every_task_has_latex(assay, files, line):
     table = answer.out[answer.out.index(r"\begin{tabular}") :]
     assert table.count(r"\begin{tabular}") == table.count(r"\end{tabular}") >= 1
     assert table.count(r"\toprule") == table.count(r"\bottomrule")
-    last = r"\end{table}" if r"\end{table}" in table else r"\end{tabular}"
-    outside = table[table.rindex(last) :].splitlines()[1:]
+    last = max(table.rfind(r"\end{table}"), table.rindex(r"\end{tabular}"))
+    outside = table[last:].splitlines()[1:]
     assert all(one.startswith("%") or not one.strip() for one in outside)
     assert "% preset:" in table
 

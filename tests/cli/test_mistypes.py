@@ -61,7 +61,7 @@ def test_an_endpoint_without_its_key_is_named_before_any_request(
     files = ("--corpus", "d.jsonl", "--queries", "q.tsv", "-r", "j.txt", "--no-cache")
     answer = assay("bench", *files, "--model", "openai:text-embedding-3-small")
     assert answer.code == 2
-    assert "needs a key: set OPENAI_API_KEY" in answer.err
+    assert "needs a key. Set OPENAI_API_KEY" in answer.err
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,7 @@ COMPARISON = re.compile(
 BOUNDS = {
     "return (next.rank > rank && next.score > score) || (next.rank < rank && next.score < score);",
     "if (current.score < surely_below) continue;",
+    "keep_if(query, [least](const Candidate& candidate) { return candidate.score >= least; });",
     "low = scores[i] < low ? scores[i] : low;",
     "high = scores[i] > high ? scores[i] : high;",
     "for (size_t i = 0; i < count; ++i) reached += scores[i] >= middle;",

@@ -203,5 +203,5 @@ def test_large_integer_ids_stay_distinct(engine):
     run = {2**53: {2**53: 2.0, 2**53 + 1: 1.0}, 2**53 + 1: {2**53: 1.0}}
     scores = assay.evaluate(run, {2**53: {2**53 + 1: 1}, 2**53 + 1: {2**53: 1}}, "RR")
     assert scores["RR"].tolist() == [0.5, 1.0]
-    with pytest.raises(IdError, match="does not fit 64 bits"):
+    with pytest.raises(IdError, match="exceeds 64 bits"):
         as_ranking({2**64: {"a": 1.0}}, RULES)

@@ -68,7 +68,7 @@ def test_text_and_numbers_are_never_equal():
 
 
 def test_lengths_differ():
-    with pytest.raises(MismatchError, match="6 rows and targets 5"):
+    with pytest.raises(MismatchError, match="6 rows, targets 5"):
         evaluate_predictions(SCORES, TARGETS[:5])
 
 

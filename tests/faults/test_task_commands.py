@@ -82,7 +82,7 @@ def test_more_threads_than_there_can_be(arguments, capsys):
 
 @pytest.mark.parametrize("bits", ["65536", "9" * 15])
 def test_more_bits_than_a_code_can_hold(capsys, bits):
-    refused(capsys, [*CODES, "--method", "gaussian", "--bits", bits], 2, "up to 65535 bits")
+    refused(capsys, [*CODES, "--method", "gaussian", "--bits", bits], 2, "exceed 65535")
 
 
 def test_more_itq_bits_than_dimensions(capsys):
@@ -103,8 +103,8 @@ def test_a_level_that_is_none(capsys, level):
         ("def encode(texts):\n    raise ValueError('boom')", "failed: ValueError: boom"),
         ("def encode():\n    pass", "failed: TypeError"),
         ("def encode(texts):\n    raise KeyError", "failed: KeyError."),
-        ("raise RuntimeError('no')", "fails when imported: RuntimeError: no"),
-        ("def encode(texts:", "fails when imported: SyntaxError"),
+        ("raise RuntimeError('no')", "fails on import: RuntimeError: no"),
+        ("def encode(texts:", "fails on import: SyntaxError"),
     ],
 )
 def test_a_text_model_of_the_user_fails(capsys, monkeypatch, tmp_path, request, code, words):
@@ -131,7 +131,7 @@ def test_a_factory_without_a_checkpoint_is_not_passed_over(capsys):
 def test_a_dropped_label_that_nothing_has_is_named(capsys):
     assert main([*CROSSMODAL, "--drop-labels", "a,unknwon"]) == 0
     said = capsys.readouterr().err
-    assert "nothing has the label 'unknwon'\n" in said
+    assert "no sample has the label 'unknwon'\n" in said
 
 
 def test_labels_of_prototypes_from_json(capsys):
@@ -140,7 +140,7 @@ def test_labels_of_prototypes_from_json(capsys):
     asked = [*CROSSMODAL, "--prototype-embeddings", "p.npy", "--prototype-labels"]
     assert main([*asked, "p.json"]) == 0
     capsys.readouterr()
-    refused(capsys, [*asked, "meta.json"], 3, "must hold a list of labels")
+    refused(capsys, [*asked, "meta.json"], 3, "must hold a list with one label per prototype")
 
 
 def test_wrong_names_in_an_npz_are_told_with_a_right_one(capsys):

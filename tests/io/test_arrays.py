@@ -103,7 +103,11 @@ def test_faulty_runs(tmp_path, arrays, error, found):
         ({"targets": [0], "grades": [1]}, FormatError, "Save query_labels and doc_labels"),
         ({"queries": [0], "docs": [3], "grades": [1], "doc_ids": ["a"]}, ValueRangeError, "range"),
         ({"queries": [-1], "docs": [0], "grades": [1]}, ValueRangeError, "number -1 in row 0"),
-        ({"queries": [2**62], "docs": [0], "grades": [1]}, ValueRangeError, "out of range"),
+        (
+            {"queries": [2**62], "docs": [0], "grades": [1]},
+            ValueRangeError,
+            "is too large",
+        ),
         ({"targets": [2**62]}, ValueRangeError, "target 4611686018427387904 .* out of range"),
         ({"queries": [0.0], "docs": [0], "grades": [1]}, ShapeError, "integers"),
         ({"queries": [0], "docs": [0], "grades": [[1]]}, ShapeError, "one number per judgment"),

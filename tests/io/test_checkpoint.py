@@ -134,7 +134,7 @@ def test_a_folder_of_other_files_is_refused(folder):
     with pytest.raises(StorageError, match="is not a checkpoint: it has files"):
         Checkpoint(folder).read_job()
     (folder / "job.json").write_text("[1]")
-    with pytest.raises(StorageError, match="is not a checkpoint: its job"):
+    with pytest.raises(StorageError, match="is not a checkpoint: bad job"):
         Checkpoint(folder).read_job()
 
 

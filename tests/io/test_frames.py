@@ -127,7 +127,7 @@ def test_numbers_of_128_bits():
     columns = {"query": ["q", "q"], "doc": ["a", "b"], "score": [1.0, 2.0]}
     with pytest.raises(ValueRangeError, match=r"row 1: the score .* beyond"):
         as_ranking(pl.DataFrame({**columns, "score": wide}), RULES)
-    with pytest.raises(IdError, match="does not fit 64 bits"):
+    with pytest.raises(IdError, match="exceeds 64 bits"):
         as_ranking(pl.DataFrame({**columns, "doc": wide}), RULES)
 
 

@@ -178,7 +178,7 @@ def test_commands_write_and_keep_the_header(assay, tmp_path, monkeypatch):
     [
         (("-o", "a.json", "--ir-metadata", "auto"), "is unknown"),
         (("-o", "a.run", "--ir-metadata", "none.yaml"), "does not exist"),
-        (("-r", "a.qrels", "--ir-metadata", "auto"), "-o writes"),
+        (("-r", "a.qrels", "--ir-metadata", "auto"), "requires -o"),
     ],
 )
 def test_what_cannot_be_written_is_refused_before_the_search(

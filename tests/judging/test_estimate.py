@@ -293,4 +293,4 @@ def test_bounds_stand_beside_estimates_and_end_where_all_is_labelled():
     assert ends.n_unjudged == 0
     (record,) = result.records()
     assert [number.average for number in record.aggregates][1] == "outer bounds"
-    assert len(record.details["verdicts"]) == 3
+    assert len(record.details["verdicts"]) == 2

@@ -83,7 +83,7 @@ def test_names_in_use(text, canonical):
         ("P(rel)@5", "key=value"),
         ("P(rel=)@5", "key=value"),
         ("P(rel=1,rel=2)@5", "twice"),
-        ("P(foo=1)@5", "no parameter 'foo'; it takes: rel, trunc"),
+        ("P(foo=1)@5", "no parameter 'foo'. It takes: rel, trunc"),
         ("P(rel=high)@5", "rel must be"),
         ("P(rel=true)@5", "rel must be"),
         ("P(trunc=1)@5", "true or false"),

@@ -97,7 +97,7 @@ def test_a_measure_registered_again_is_computed_as_it_is_registered_now():
 
 def test_without_an_expectation_ties_are_refused_and_chance_is_undefined():
     register("Squared")
-    with pytest.raises(ExpectationError, match="registered without expected="):
+    with pytest.raises(ExpectationError, match="no expectation over tied documents"):
         evaluate(RUN, QRELS, "Squared", conventions=preset("trec_eval").replace(ties="expected"))
     best = evaluate(RUN, QRELS, "Squared", conventions=preset("trec_eval").replace(ties="best"))
     assert best.mean()["Squared"] == 0.25

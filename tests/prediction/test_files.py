@@ -105,7 +105,7 @@ def test_parquet_rows_of_different_lengths_are_named(tmp_path):
     ("text", "words"),
     [
         ("id,target,top\ns1,7\n", "line 2: expected 3 columns, found 2"),
-        ("id,target,top\n", "a header and no lines"),
+        ("id,target,top\n", "a header but no rows"),
         ("id,id,top\na,b,c\n", r"x\.csv: two columns share a name"),
         ("id,target,best\ns1,7,8\n", r"x\.csv lacks candidates"),
         ("id,goal,top\ns1,7,8\n", "lacks targets"),

@@ -344,7 +344,7 @@ def test_no_end_lies_outside_the_bounds() -> None:
     values = [0.9, 1.0, 0.8, 0.97, 0.5]
     assert interval(values, method="t").high > 1
     assert interval(values, method="t", bounds=(0, 1)).high == 1
-    with pytest.raises(UsageError, match="bounds are the least"):
+    with pytest.raises(UsageError, match="bounds must be the least"):
         interval(values, bounds=(1, 0))
 
 

@@ -74,7 +74,7 @@ def test_the_reason_names_what_was_not_seen() -> None:
     (why,) = worse_than_baseline(found)
     worst = float(re.findall(r"\(worst plausible loss (0\.\d+)\)", why)[0])
     assert "30 queries cannot rule out a loss of 0.1 " in why
-    assert f"at least -{worst:.4f} " in why
+    assert f"at least −{worst:.4f} " in why
     assert unseen_loss_p(new - old, worst + 1e-4, 1.0) <= 0.05 < unseen_loss_p(new - old, 0.1, 1.0)
 
 

@@ -398,7 +398,7 @@ def test_runs_of_commands_that_save_none_are_refused(
             2,
             "result.json asks for 999,999,999,999,999 resamples",
         ),
-        (["eval", "run.txt", "-r", "qrels.txt", "--store", "mine.db"], 2, "names its own store"),
+        (["eval", "run.txt", "-r", "qrels.txt", "--store", "mine.db"], 2, "names a store"),
     ],
 )
 def test_a_strangers_command_is_refused(

@@ -419,7 +419,10 @@ def test_results_never_replace_the_experiment(assay: Assay, there: Path) -> None
     assert (there / "e.yaml").read_text() == before
 
 
-def test_match_prints_both_tables_and_saves(assay: Assay, there: Path, tmp_path: Path) -> None:
+def test_match_prints_both_tables_and_saves(
+    assay: Assay, there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
     words = ("descriptors", "match", "e.yaml", "--matcher", "mutual", "--matcher", "ratio:0.9")
     text = assay(*words, "--scenes")
     assert text.code == 0, text.err

@@ -363,7 +363,7 @@ class Piece(NamedTuple):
     def check_unchanged(self) -> None:
         """Refuse a file that is not the one that was surveyed."""
         if file_facts(self.shard.path) != (self.n_bytes, self.mark):
-            raise StorageError(f"Shard {self.shard.path} changed during the run. Start again.")
+            raise StorageError(f"Shard {self.shard.path} changed while it was read. Start again.")
 
 
 class ShardFacts(NamedTuple):
@@ -445,7 +445,7 @@ def _survey_shard(shard: Shard, requested: Mapping[str, Ids], hashed: bool) -> S
         kind = "" if content.ids is None else content.ids.kind
         digest = _checked_digest(shard) if hashed or shard.sha256 is not None else ""
     if file_facts(shard.path) != (n_bytes, mark):  # the digest is that of what was read
-        raise StorageError(f"Shard {shard.path} changed while being read. Start again.")
+        raise StorageError(f"Shard {shard.path} changed while it was read. Start again.")
     return ShardFacts(content.shape, n_bytes, mark, digest, kind, numbers)
 
 

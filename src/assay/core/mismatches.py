@@ -68,7 +68,7 @@ def check_match(
     makes another id. `some` ids of the other side may tell what they look like.
 
     >>> check_match(Ids.of(["1", "2"]), Ids.of(["01", "02"]), "judged queries", "the run", allow=1)
-    ("2 of 2 judged queries that are not in the run are there under an id that differs in zero
+    ("2 of 2 judged queries missing from the run appear there under an id that differs in zero
     padding ('1' and '01', '2' and '02')",)
     """
     matched = ids.match(there) >= 0 if matched is None else matched

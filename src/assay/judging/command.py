@@ -422,7 +422,7 @@ _OF_MODEL: Final = ("prompt", "base_url", "key_env", "concurrency", "rate", "pri
 def queries_command(
     *, source: str, target: str, qrels: str | None, number: int, is_log: bool, **settings: Any
 ) -> None:
-    """Make queries from a log, from documents, or by a model.
+    """Create queries from a log, documents, or a model.
 
     Each query keeps its source. Counts typical faults of generated queries: copies of the text,
     duplicates, questions that need the passage in view.

@@ -375,7 +375,7 @@ def find_flaws(queries: Sequence[SourcedQuery], docs: Mapping[str, str]) -> dict
 
     Example:
         >>> query = SourcedQuery("What does this section say?", "m", "a", "Wings lift.")
-        >>> find_flaws([query], {"a": "Wings lift."})["that need the passage in view"]
+        >>> find_flaws([query], {"a": "Wings lift."})["that refer to an unseen passage"]
         1
     """
     holding: dict[str, set[str]] = defaultdict(set)

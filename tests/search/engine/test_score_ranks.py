@@ -181,7 +181,7 @@ def test_a_target_that_was_masked_out_ranks_last_with_the_other_masked_ones(engi
         ([[1.0, 2.0], [np.inf, 2.0]], [0, 0], ValueRangeError, "inf at row 1, column 0"),
         ([1.0, 2.0], [0, 0], ShapeError, "two dimensions"),
         (np.zeros((0, 3)), [], ShapeError, "two dimensions"),
-        (np.zeros((2, 3)), [0], MismatchError, "2 rows and targets 1"),
+        (np.zeros((2, 3)), [0], MismatchError, "2 rows, targets 1"),
         (np.zeros((2, 3)), [0, 3], ValueRangeError, "row 1 is 3; columns are 0 to 2"),
         (np.zeros((2, 3)), [-2, 0], ValueRangeError, "row 0 is -2"),
         (np.zeros((2, 3)), [0.0, 1.0], ShapeError, "of float64"),
