@@ -477,7 +477,7 @@ def test_json_holds_the_gate(assay):
         (("dense.run", "lexical.run", "--fail-if", "AP < 1e999"), "too large"),
         (
             ("dense.run", "lexical.run", "--format", "csv", "--sensitivity"),
-            "holds the table of pairs only",
+            "holds pairs only. Omit --sensitivity and --differences",
         ),
         (("dense.run", "lexical.run", "--format", "csv", "--json"), "exclude each other"),
         (("dense.run", "lexical.run", "-m", "GMAP"), "GMAP cannot be compared"),

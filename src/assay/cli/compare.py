@@ -88,8 +88,7 @@ def command(
     """
     if layout in ("csv", "tsv") and (sensitivity_wanted or n_differences):
         raise click.UsageError(
-            f"--format {layout} holds the table of pairs only. Use text, markdown, latex or json "
-            "for --sensitivity and --differences."
+            f"--format {layout} holds pairs only. Omit --sensitivity and --differences."
         )
     from assay.comparison.compare import compare
     from assay.runs.leaderboard import vary_conventions

@@ -79,8 +79,7 @@ def command(
     contradictions = {
         "--percent is for text, Markdown and LaTeX. Omit it with other formats.": percent
         and layout not in ("text", "markdown", "latex"),
-        "--format trec shows one run without groups or chance. Choose another format.": layout
-        == "trec"
+        "--format trec shows one run, no groups, no chance. Choose another.": layout == "trec"
         and (several or by or chance_wanted),
         "--format model-card shows the means of one run. Name one run.": layout == "model-card"
         and (several or by or per_query),

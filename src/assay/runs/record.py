@@ -404,8 +404,7 @@ def run_table(records: list[RunRecord], percent: bool, *, brief: bool = False) -
             rows.append((Cell(f"  {interval_heading(CONFIDENCE)}"), *spans))
         for label, end in _bounds(record):
             rows.append((Cell(f"{record.name}, {label} judgments"), *_values(record, end, percent)))
-    for label, end in _ends(records[0]):
-        rows.append((Cell(label), *_values(records[0], end, percent)))
+    rows += [(Cell(key), *_values(records[0], end, percent)) for key, end in _ends(records[0])]
     return Table(("run", *map(str, records[0].scored().measures)), tuple(rows))
 
 
@@ -453,8 +452,7 @@ def _values(
 ) -> Iterator[Cell]:
     for measure in record.scored().measures:
         value = values[str(measure)]
-        is_best = best is not None and best.get(str(measure)) == value
-        yield Cell(value, _kind(measure, percent), is_best)
+        yield Cell(value, _kind(measure, percent), (best or {}).get(str(measure)) == value)
 
 
 def query_table(records: list[RunRecord], percent: bool) -> Table:
