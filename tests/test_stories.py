@@ -166,3 +166,11 @@ def test_runs_in_a_browser(
         finally:
             server.terminate()
     assert {"dense", "lexical", "coarse"} <= set(re.findall(r"[a-z]+", runs))
+
+
+def test_the_readme_begins_with_a_picture_and_the_two_commands() -> None:
+    head = (ROOT / "README.md").read_text("utf-8").partition("\n## ")[0]
+    parts = ["](docs/demo.svg)", "scripts/demo ", "scripts/test "]
+    places = [head.find(part) for part in parts]
+    assert -1 not in places
+    assert places == sorted(places)
