@@ -192,5 +192,5 @@ def test_a_shard_that_changes_meanwhile(tmp_path):
     def progress(pairs: int, total: int | None) -> None:
         np.save(tmp_path / "part-5.npy", s.docs[:60])
 
-    with pytest.raises(StorageError, match=r"part-5\.npy changed during the run"):
+    with pytest.raises(StorageError, match=r"part-5\.npy changed while it was read"):
         rank_shards(s.queries, shards, 3, cluster=Cluster(progress=progress))
