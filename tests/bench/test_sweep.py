@@ -177,7 +177,7 @@ def test_a_choice_that_loses_on_held_out_queries_is_said() -> None:
     page = make_curve().page()
     words = [part.text for part in page if hasattr(part, "role") and part.role == "remark"]
     assert words == [
-        "the chosen value is significantly worse on held-out queries: use x=2, or more queries"
+        "The chosen value is significantly worse on held-out queries. Use x=2, or more queries."
     ]
 
 

@@ -239,7 +239,7 @@ def test_choosing_a_measure_changes_every_part(opened, files):
     assert [row[3][:6] for row in rows[:-1]] == means
     assert rows[-1][0] == "chance"
     page.select_option("#measure", "3")
-    expect(page.locator("#curve")).to_be_hidden()  # it has no cut-offs
+    expect(page.locator("#curve")).to_be_hidden()  # it has no cutoffs
     expect(page.locator(".contents a[href='#curve']")).to_be_hidden()
     assert page.complaints == []
 

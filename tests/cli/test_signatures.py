@@ -330,7 +330,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         **dict.fromkeys(("--embeddings", "--embeddings-key", "--queries", "--queries-key"), DATA),
         **dict.fromkeys(("--doc-ids", "--query-ids", "-r", "--codes", "--query-codes"), DATA),
         **dict.fromkeys(("--labels", "--query-labels"), DATA),
-        "--hashing": SHOWN,  # adds AP, with its cut-off in its name
+        "--hashing": SHOWN,  # adds AP, with its cutoff in its name
         "--oversample": [
             Added("--oversample 2"),
             Added("--oversample 3", f"{_CODES} --oversample 2"),

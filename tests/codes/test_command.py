@@ -325,7 +325,7 @@ def test_methods_with_a_number_in_their_name(assay, vectors):
     assert found["mrl:4"] == ("mrl", 32)
     assert found["mrl:4+sign"] == ("mrl+sign", 1)
     assert found["rabitq:2"] == ("rabitq", 6)
-    assert "learnt from 25 other documents than the encoded" in data["remarks"][0]
+    assert "trained on 25 other documents than the encoded" in data["remarks"][0]
     answer = assay(*files, "--method", "mrl")
     assert answer.code == 2
     assert "mrl:D" in answer.err

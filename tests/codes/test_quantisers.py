@@ -170,9 +170,9 @@ def test_codes_are_learnt_from_documents_that_are_no_query(docs):
     report, other = (
         evaluate_codes(x, x[:40], methods=methods, bits=[8], **given) for x in (docs, changed)
     )
-    said = [one for one in report.remarks if "learnt from" in one]
+    said = [one for one in report.remarks if "trained on" in one]
     whose = "other documents than the encoded one, none of them a query"
-    assert said == [f"itq-8, rabitq:1, pq:4: learnt from 279 {whose}"]  # the others are 281
+    assert said == [f"itq-8, rabitq:1, pq:4: trained on 279 {whose}"]  # the others are 281
     rows = np.arange(40, 600)
     for method in ("rabitq:1", "pq:4"):
         made = [make_encoder(method, x, rows=rows).encode(docs[40:]) for x in (docs, changed)]
@@ -180,7 +180,7 @@ def test_codes_are_learnt_from_documents_that_are_no_query(docs):
     assert other.remarks[0] == report.remarks[0]
     own = evaluate_codes(docs, methods=["rabitq:1"], train=1, **FEW).remarks[0]
     assert own == (
-        "rabitq:1: learnt from the 600 documents that are searched, which are the queries as well: "
+        "rabitq:1: trained on the 600 documents that are searched, which are the queries as well: "
         "documents added later lose more"
     )
 

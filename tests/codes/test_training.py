@@ -115,7 +115,7 @@ def test_other_vectors_are_all_that_is_learnt_from(docs, queries, tmp_path):
         for row in range(30)
     ]
     assert told["int8"].similarity.overlap[5]["order"].mean() == pytest.approx(np.mean(shared))
-    assert "itq-8, rabitq:1: learnt from 640 other vectors" in told.remarks
+    assert "itq-8, rabitq:1: trained on 640 other vectors" in told.remarks
 
 
 def test_vectors_to_learn_from_that_are_documents_are_counted(docs, queries):
@@ -130,7 +130,7 @@ def test_points_and_bytes_of_the_codebook_are_shown(docs, queries):
     sizes = {code["name"]: code["codebook_bytes"] for code in report.to_dict()["codes"]}
     assert sizes == {"float": 0, "sign": 0, "itq-8": 4 * 12 * 9, "pq:4": 4 * 256 * 12}
     said = (
-        "pq:4: 1.2 points per centroid, fewer than the 39 that faiss asks for; "
+        "pq:4: 1.2 points per centroid, faiss asks for 39; "
         "the codebook adds 19.2 bytes to each document here"
     )
     assert said in report.remarks
@@ -161,7 +161,7 @@ def test_too_few_vectors_for_centroids_say_what_to_do(docs, queries):
 def test_where_half_is_too_few_for_centroids_all_are_learnt_from_and_it_is_said(docs, queries):
     pytest.importorskip("faiss")
     report = evaluate_codes(docs[:400], queries, methods=["pq:4"], **FEW)
-    assert any("learnt from the 400 documents that are searched" in r for r in report.remarks)
+    assert any("trained on the 400 documents that are searched" in r for r in report.remarks)
     assert report["pq:4"].cost.train == "1"
     assert len(make_codes("pq:4", docs[:400], "cosine").encoders) == 1
 

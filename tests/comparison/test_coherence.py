@@ -228,7 +228,7 @@ def test_a_family_is_named() -> None:
     values = make("any", 4, 30, 3)
     every = compare(*map(scores_of, values), resamples=300)
     assert every.family == "all 6 pairs of 4 systems" == every.to_dict()["family"]
-    assert "max-t over 6 pairs" in every.method
+    assert "max-t over all 6 pairs" in every.method
     against = compare(*map(scores_of, values), names=list("abcd"), baseline="a", resamples=300)
     assert against.family == "3 systems against a"
 

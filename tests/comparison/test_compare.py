@@ -53,7 +53,8 @@ def test_not_separable_says_what_would_be_seen():
 def test_the_level_decides_and_is_named():
     strict = compare(scores_of(BETTER[:6]), scores_of(BASE[:6]), level=0.01)
     assert strict.pairs[0].p == 2 / 64
-    assert "with only 6 queries even a clean sweep gives p ≥ 0.03125, above 1 %" in strict.verdict
+    assert "Too few queries (6) to compare " in strict.verdict
+    assert "even a clean sweep gives p ≥ 0.03125" in strict.verdict
     seven = compare(scores_of(NOISE[:9]), scores_of(BASE[:9]), level=0.01)
     assert "is not significant. Lead +0.004 (99 % CI" in seven.verdict
     assert "better" in compare(scores_of(BETTER[:6]), scores_of(BASE[:6]), level=2 / 64).verdict
@@ -84,7 +85,7 @@ def test_a_test_that_contradicts_the_means_makes_no_winner():
 def test_many_systems_name_the_first_and_its_rivals():
     found = compare(*map(scores_of, (BASE, BETTER, NOISE)), names=["base", "new", "noisy"])
     assert found.verdict.startswith("new is better than both others on RR. Closest competitor: ")
-    assert "max-t over 3 pairs" in found.method
+    assert "max-t over all 3 pairs" in found.method
     rivals = compare(*map(scores_of, (BASE, NOISE, BASE * 0.1)), names=["base", "noisy", "low"])
     first = rivals.standings[0].name
     other = {"base": "noisy", "noisy": "base"}[first]
@@ -209,14 +210,14 @@ def test_a_rule_under_which_runs_cannot_be_compared_is_named():
 
 
 SMALLEST = [
-    ({}, 4, 2 / 2**4, "4 queries"),
-    ({}, 5, 2 / 2**5, "5 queries"),
-    ({"test": "wilcoxon"}, 5, 2 / 2**5, "5 queries"),
-    ({"test": "sign"}, 5, 2 / 2**5, "5 queries"),
-    ({"correction": "tukey"}, 5, 2 / 2**5, "5 queries"),
-    ({"correction": "tukey", "resamples": 100, "level": 0.005}, 12, 1 / 101, "100 resamples"),
-    ({"test": "bootstrap"}, 3, 1 / 9, "3 queries"),
-    ({"resamples": 100, "level": 0.005}, 60, 1 / 101, "100 resamples"),
+    ({}, 4, 2 / 2**4, "queries (4)"),
+    ({}, 5, 2 / 2**5, "queries (5)"),
+    ({"test": "wilcoxon"}, 5, 2 / 2**5, "queries (5)"),
+    ({"test": "sign"}, 5, 2 / 2**5, "queries (5)"),
+    ({"correction": "tukey"}, 5, 2 / 2**5, "queries (5)"),
+    ({"correction": "tukey", "resamples": 100, "level": 0.005}, 12, 1 / 101, "resamples (100)"),
+    ({"test": "bootstrap"}, 3, 1 / 9, "queries (3)"),
+    ({"resamples": 100, "level": 0.005}, 60, 1 / 101, "resamples (100)"),
 ]
 
 
@@ -230,9 +231,9 @@ def test_what_can_never_be_significant_is_undecided_and_fails_the_gate(
     assert pair.smallest_p == pytest.approx(smallest)
     assert pair.p >= pair.smallest_p * 0.8  # a drawn p strays
     assert pair.outcome == "undecided"
-    assert f"with only {short} even a clean sweep gives p ≥ " in found.verdict
+    assert f"Too few {short} to compare old and new on RR: even a clean sweep" in found.verdict
     (why,) = worse_than_baseline(found)
-    assert why.startswith(f"new cannot be tested on RR: with only {short} even a clean sweep")
+    assert why.startswith(f"new cannot be tested on RR: too few {short}: even a clean sweep")
     json.dumps(found.to_dict(), allow_nan=False)
 
 
@@ -248,7 +249,7 @@ def test_the_correction_counts_for_what_can_be_significant():
     systems = [scores_of(each[:7]) for each in (BETTER, BASE, BASE * 0.1, BASE * 0.01)]
     holm = compare(*systems, correction="holm")
     assert {pair.smallest_p for pair in holm.pairs} == {6 * 2 / 2**7}
-    assert holm.verdict.startswith("A, B, C and D cannot be compared on RR: with only ")
+    assert holm.verdict.startswith("Too few queries (7) to compare A, B, C and D on RR: even a")
     for correction in ("bh", "none", "max-t"):
         assert compare(*systems, correction=correction).pairs[0].winner == "A"
     assert compare(*systems, test="t").pairs[0].smallest_p == 0
@@ -258,11 +259,12 @@ def test_the_smallest_p_is_capped_and_said_to_be_corrected():
     systems = [scores_of(BASE[:4] * factor) for factor in (1, 0.5, 0.4, 0.3, 0.2)]
     few = compare(*systems, correction="holm")
     assert {pair.smallest_p for pair in few.pairs} == {1.0}  # 10 pairs × 2 / 2⁴ is no probability
-    assert "with only 4 queries p is always 1, corrected for 10 pairs" in few.verdict
+    assert few.verdict.startswith("Too few queries (4) to compare ")
+    assert "p is always 1, corrected for 10 pairs" in few.verdict
     three = compare(*systems[:3], correction="holm")
     assert "a clean sweep gives p ≥ 0.375, corrected for 3 pairs" in three.verdict
     together = compare(*systems)
-    assert "with only 4 queries even a clean sweep gives p ≥ 0.125" in together.verdict
+    assert "even a clean sweep gives p ≥ 0.125" in together.verdict
     assert np.isnan([pair.interval.low for pair in together.pairs]).all()
 
 

@@ -166,11 +166,11 @@ def test_differences_shown_are_those_of_the_best_two_or_of_each_to_the_baseline(
 @pytest.mark.parametrize(
     ("settings", "n", "words"),
     [
-        ({}, 2, "p: randomisation (one pair), 1,000 resamples, seed 3. Intervals of differences "
+        ({}, 2, "p: randomisation, 1,000 resamples, seed 3. Intervals of differences "
          "invert the test; intervals of means are individual 90 % "),
-        ({}, 3, "p: max-t over 3 pairs (all 3 pairs of 3 systems), 1,000 resamples, seed 3. "
+        ({}, 3, "p: max-t over all 3 pairs of 3 systems, 1,000 resamples, seed 3. "
          "Intervals of differences are simultaneous (90 % jointly); intervals of means are"),
-        ({"baseline": "A"}, 3, "p: max-t over 2 pairs (2 systems against A), 1,000 resamples"),
+        ({"baseline": "A"}, 3, "p: max-t over 2 systems against A, 1,000 resamples"),
         ({"interval": "t"}, 2, "with the correction of p but not from this test; intervals of "),
         ({"test": "t"}, 2, "Intervals of differences invert the test; "),
     ],

@@ -199,7 +199,7 @@ def test_a_script_defines_measures() -> None:
         ("Compat", "take it from ir_measures"),
         ("BPM(max_rel=3)@10", "RBP and ERR"),
         ("RBP(p=0.5)", r"does not have RBP\(p=0\.5\): add rel, such as"),
-        ("ERR", "does not have ERR: add a cut-off, such as"),
+        ("ERR", "does not have ERR: add a cutoff, such as"),
         ("RR(judged_only=True)@5", r"have RR\(judged_only=True\)@5: omit judged_only"),
     ],
 )

@@ -413,7 +413,7 @@ def _predict() -> Found:
                 f"ties {rule}": f"{one} --ties {rule} --json"
                 for rule in ("order", "expected", "best", "worst")
             },
-            "cut-offs": f"{one} -k 2 7 --json",
+            "cutoffs": f"{one} -k 2 7 --json",
             "measures": f"{one} -m Acc@1 -m RR -m nDCG@3 -m AP --json",
             "two models": "a.npy b.npy -t targets.npy --json",
             "two vocabularies": "a.npy wide.npy -t targets.npy -k 1 --json",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from assay.core.text import spoken
 from assay.errors import MismatchError, StorageError, ValueRangeError
 from assay.judging import Label, LabelLog, estimate_from_labels, make_pool
 from assay.judging.session import (
@@ -156,7 +157,7 @@ def test_the_terminal_says_what_is_known_so_far(tmp_path: Path):
     )
     assert "Too few labels yet." in lines
     sure = estimate_from_labels(runs, pool, log.read()).estimates[0].sequence
-    assert f"Known so far: DCG@10, s0 − s1: {sure.text(sign=True)}" in lines
+    assert f"Known so far: DCG@10, s0 − s1: {spoken(sure.text(sign=True))}" in lines
     assert LabelStatus({}, pool, log).compute() == ""
 
 

@@ -32,7 +32,7 @@ class Listing:
         return sum(map(len, self.groups))
 
 
-# Parameter settings of each measure: every branch, and cut-offs that go through tie groups.
+# Parameter settings of each measure: every branch, and cutoffs that go through tie groups.
 PARAMETERS: dict[str, tuple[str, ...]] = {
     "P": ("P@1", "P@3", "P(rel=2)@4", "P(trunc=true)@3", "P(rel=0.5)@2", "P@1000"),
     "R": ("R@1", "R@4", "R(cap=true)@2", "R(cap=false)@2", "R(rel=0)@3", "R(cap=true)@50"),

@@ -2,7 +2,7 @@
 
 It takes each measure from the first provider that has it, and they order ties differently:
 - pytrec_eval (most measures) and gdeval (nDCG with exponential gain, ERR): id descending;
-- its own Judged, and the MS MARCO script (RR with a cut-off): id ascending.
+- its own Judged, and the MS MARCO script (RR with a cutoff): id ascending.
 Other differences, by design: its SetF passes beta to trec_eval, which takes it for beta squared;
 its Judged counts a negative grade as judged; gdeval prints five digits and wants numbered queries.
 """

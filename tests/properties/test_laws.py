@@ -63,7 +63,7 @@ def param_values(key: str, param: Param) -> st.SearchStrategy[Any]:
 
 @st.composite
 def measures(draw: st.DrawFn, name: str, plain: bool = False, cut: bool | None = None) -> Measure:
-    """A measure with random parameters; `cut` says whether it must or must not have a cut-off."""
+    """A measure with random parameters; `cut` says whether it must or must not have a cutoff."""
     definition = REGISTRY[name]
     keys = [] if plain else draw(st.lists(st.sampled_from(sorted(definition.params) or [""])))
     params = {key: draw(param_values(key, definition.params[key])) for key in set(keys) - {""}}

@@ -53,7 +53,7 @@ def test_one_record_stands_alone() -> None:
     assert board.verdicts["AP"].startswith("a scores 0.")
     assert board.verdicts["AP"].endswith("a random order reaches 0.0100")
     assert math.isnan(board.chance_on("RR"))
-    assert board.method == "Intervals: 95 % score."
+    assert board.method == "Intervals: 95 % score-test."
     drawn = rank_records([make_record("a", 0.1)], resamples=300, interval="bca")
     assert drawn.method == "Intervals: 95 % BCa, 300 resamples, seed 0."
 

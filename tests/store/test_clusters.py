@@ -148,6 +148,6 @@ def test_few_groups_still_have_intervals_when_compared(tmp_path):
         )
     assert found.comparison is not None
     (pair,) = found.comparison.pairs_on("AP")
-    assert "with only 5 groups even a clean sweep gives p ≥ 0.0625" in pair.untestable
+    assert "too few groups (5): even a clean sweep gives p ≥ 0.0625" in pair.untestable
     assert np.isnan(pair.interval.low)
     assert all(one.mean.low < one.mean.high for one in found.comparison.standings_on("AP"))

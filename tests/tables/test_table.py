@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from assay.cli import terminal
-from assay.core.text import printable
+from assay.core.text import Remark, printable
 from assay.tables.table import (
     Cell,
     Table,
@@ -17,6 +17,7 @@ from assay.tables.table import (
     as_latex,
     as_markdown,
     as_text,
+    brief_page,
     table_of,
 )
 
@@ -106,3 +107,10 @@ def test_a_range_keeps_its_dash_in_latex() -> None:
     assert r"a & 39.6--52.2 \\" in as_latex(table)
     signed = table_of(("a", "b"), [("x", Cell("-0.5", "figure"))])
     assert r"x & $-$0.5 \\" in as_latex(signed)
+
+
+def test_information_is_no_warning_on_one_screen() -> None:
+    said = [Remark("trained on 9 documents", n=0), Remark("3 queries without judgments", n=True)]
+    page = [Words(text, "remark") for text in said] + [Words("v1|seed:0", "signature")]
+    warnings = [part.text for part in brief_page(page) if part.role == "remark"]
+    assert warnings == ["⚠ 3 queries without judgments"]

@@ -151,7 +151,8 @@ def test_these_tasks_and_tasks_like_these_are_two_questions() -> None:
     assert "within tasks: results hold for these tasks" in here.method
     anywhere = compare_tasks(records(values, tasks), units="tasks", resamples=500)
     assert anywhere.pairs[0].outcome == "undecided"
-    assert "with only 5 tasks even a clean sweep gives p ≥ 0.0625" in anywhere.verdict
+    assert "Too few tasks (5) to compare " in anywhere.verdict
+    assert "even a clean sweep gives p ≥ 0.0625" in anywhere.verdict
     assert "results generalise to similar tasks" in anywhere.method
 
 
@@ -212,7 +213,7 @@ def test_identical_systems() -> None:
     few = [values[0][:3], values[0][:3][::-1]]
     untestable = compare_tasks(records(np.stack(few), tasks[:3]), resamples=200)
     assert untestable.pairs[0].outcome == "undecided"
-    assert "cannot be compared" in untestable.verdict
+    assert "Too few queries (3) to compare" in untestable.verdict
 
 
 @pytest.mark.parametrize("sizes", [[10, 20], [10, 10]])
@@ -364,7 +365,10 @@ def test_few_queries_or_tasks() -> None:
     with pytest.raises(MismatchError, match="fewer than 3 queries"):
         compare_tasks(records(values, tasks))
     two = compare_tasks(records(values, tasks), units="tasks", resamples=200)
-    assert "too few tasks: 2, at least 3 are needed" in two.verdict
+    assert (
+        "Too few tasks to compare s0 and s1 on the mean over 2 tasks: 2, at least 3 are"
+        in two.verdict
+    )
     with pytest.raises(UsageError, match="Only task means are known"):
         compare_tasks(means_of(values[:, :8]), units="queries")
     one = compare_tasks(records(*made(2, [30])), resamples=200)
@@ -600,10 +604,10 @@ def test_the_tables_of_tasks_hold_the_numbers_of_the_pairs() -> None:
     assert standings.columns[2] == "90 % CI"
     assert [row[4].value for row in standings.rows] == ["6", "3", "0"]
     assert [row[1].best for row in standings.rows] == [True, False, False]
-    assert "max-t over 3 pairs" in found.method
+    assert "max-t over all 3 pairs" in found.method
     assert found.verdicts[1] == "All 2 neighbouring pairs of the ranking differ significantly"
     assert found.family == "all 3 pairs of 3 systems"
-    assert found.method.startswith("p: max-t over 3 pairs (all 3 pairs of 3 systems), 300 ")
+    assert found.method.startswith("p: max-t over all 3 pairs of 3 systems, 300 ")
     assert "differences are simultaneous (90 % jointly)" in found.method
     assert "intervals of means are individual 90 %." in found.method
     with pytest.raises(UsageError, match=r"Unknown system 'x'\. Name one of s0, s1, s2"):

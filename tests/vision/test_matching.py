@@ -317,9 +317,9 @@ def report() -> MatchingReport:
 
 
 def test_means_are_over_pairs_and_intervals_over_scenes(report: MatchingReport) -> None:
-    assert list(report.summaries) == ["ORB, nn", "ORB, mutual", "SIFT, nn", "SIFT, mutual"]
+    assert list(report.summaries) == ["ORB nn", "ORB mutual", "SIFT nn", "SIFT mutual"]
     result = report.results[1]
-    [whole, *kinds] = report.summaries["ORB, mutual"]
+    [whole, *kinds] = report.summaries["ORB mutual"]
     assert [one.category for one in kinds] == ["illumination", "viewpoint"]
     assert (whole.pairs, whole.scenes) == (6, 3)
     values = [pair.accuracy[2] for pair in result.pairs]
@@ -346,7 +346,7 @@ def test_records_are_stored_with_scenes_as_clusters(report: MatchingReport, tmp_
         saved = store.save_all(records)
         run = store.run(saved[1].id)
     found = {(one.measure, one.average, one.subset): one for one in run.aggregates}
-    own = report.summaries["ORB, mutual"][0]
+    own = report.summaries["ORB mutual"][0]
     for name in ("MMA@3", "repeatability@3", "score@3", "accuracy@3", "AUC@5"):
         stored = found[name, "pairs", ""]
         assert stored.value == own.intervals[name].estimate
@@ -375,7 +375,7 @@ def test_a_pair_that_fails_is_listed_and_the_others_count(tmp_path: Path) -> Non
     broken = Scene(scene.name, scene.category, (*scene.images[:2], black), scene.homographies)
     found = match_images(_experiment(), scenes=[broken, small_scenes()[1]])
     assert [(name, one.pair) for name, one in found.failures] == [("ORB", "1-3"), ("SIFT", "1-3")]
-    assert [one.pairs for one in found.summaries["ORB, mutual"]] == [3, 1, 2]
+    assert [one.pairs for one in found.summaries["ORB mutual"]] == [3, 1, 2]
     assert "FAILED ORB i_camera 1-3" in "\n".join(found.remarks)
     nothing = match_images(
         _experiment(descriptors=["ORB"]),

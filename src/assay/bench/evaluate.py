@@ -137,7 +137,7 @@ def run_bench(
         fold: How chunk scores become a document's score: "max" or "sum:N". It holds for chunks of
             systems that `doc_of` maps to documents, too.
         metric: Similarity of vectors.
-        depth: Number of documents to retrieve: by default 100 or the largest cut-off, 1000 for a
+        depth: Number of documents to retrieve: by default 100 or the largest cutoff, 1000 for a
             measure without one if no other systems are asked, and all where ties count other than
             in order.
         conventions: Conventions, or their name.

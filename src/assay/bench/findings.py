@@ -18,7 +18,7 @@ from assay.arrays import Ints, offsets_of
 from assay.core.ids import Ids
 from assay.core.judgments import Qrels
 from assay.core.mismatches import describe_near
-from assay.core.text import format_percent, signed
+from assay.core.text import describe_p, format_percent, signed
 from assay.inspect.check import CheckReport, Finding
 from assay.io.checkpoint import Checkpoint
 from assay.models.languages import language_of
@@ -125,7 +125,7 @@ def _check_system(system: System) -> Iterator[Finding]:
         share = f"{result.n_cut:,} of {total:,} texts ({result.n_cut / total:.1%})"
         message = f"{system.name} truncates {share}"
         effect = "Text beyond its maximum length is not searched. Use chunks."
-        yield Finding(severity, "cut-off", message, effect, result.n_cut, total)
+        yield Finding(severity, "truncated", message, effect, result.n_cut, total)
     if result.n_without:
         message = f"{system.name} gives {result.n_without:,} texts no vector or a zero vector"
         effect = "They cannot be retrieved."
@@ -236,7 +236,7 @@ def _check_case(result: BenchResult) -> Iterator[Finding]:
         small, as_written = system.lower_cased
         test = paired_test(small, as_written)
         if test.p <= _LEVEL and test.statistic > 0:
-            gain = f"{signed(test.statistic)} {system.scores.measures[0]} (p = {test.p:.4f})"
+            gain = f"{signed(test.statistic)} {system.scores.measures[0]} ({describe_p(test.p)})"
             queries = count_of(len(small), "query")
             message = f"{system.name} loses by capitals: {queries} in lower case reach {gain}"
             effect = "The model is case-sensitive. Lower-case the queries."

@@ -45,6 +45,7 @@ _BY_ANSWERS: Final = f"By answers: relevant is a document in which {CONVENTION}.
 # Columns of the table of costs that are there where no system has a value, too.
 _COSTS: Final = ("model", "dimension", "texts/s", "memory", "search/query")
 # Findings by their codes, where one line is for all of them.
+_LATER: Final = "recall may be lower for documents added later."
 _IN_SHORT: Final = {
     "all-fail": ("query", "where every system scores 0"),
     "disagreement": ("query", "where systems differ by ≥ 0.5"),
@@ -510,7 +511,8 @@ class BenchResult(Shown):
         for finding in self.diagnosis.findings:
             noun, rest = _IN_SHORT.get(finding.code, ("", ""))
             short = f"{count_of(finding.count, noun)} {rest}" if noun else finding.message
-            page.append(Words(Remark(str(finding), short), "remark"))
+            remark = Remark(str(finding), short, n=finding.severity != "note")
+            page.append(Words(remark, "remark"))
         page += [Words(remark, "remark") for remark in board.run_remarks]
         if board.comparison is not None:
             page.append(Words(board.comparison.power_note(board.measures[0]), "method"))
@@ -559,8 +561,8 @@ class BenchResult(Shown):
                 data[name] = [{key: family[key] for key in keys} for family in plain]
         for system, entry in zip(self.systems, data["systems"], strict=True):
             tokens, price = self.tokens_of(system.name), self.price_of(system.name)
-            priced = {"tokens_in_all": tokens, "price": price}
-            entry["costs"] |= {key: value for key, value in priced.items() if value is not None}
+            priced = {"tokens_in_all": tokens, "price": price}.items()
+            entry["costs"] |= {key: value for key, value in priced if value is not None}
         other = self.answer_board(board)
         if other is not None and self.by_answers is not None:
             answered = self.by_answers.to_dict(per_query=per_query, board=other)
@@ -673,8 +675,8 @@ def _variant_page(result: BenchResult, board: Leaderboard) -> Page:
     ]
     for system in result.systems:
         if system.result.index is not None and system.result.index.learnt:
-            later = "; recall may be lower for documents added later"
-            page.append(Words(f"{system.name}: {system.result.index.learnt}{later}.", "remark"))
+            remark = Remark(f"{system.name}: {system.result.index.learnt}; {_LATER}", n=0)
+            page.append(Words(remark, "remark"))
     if rows:
         page.append(Table(tuple(rows[0]), tuple(tuple(row.values()) for row in rows)))
     return page

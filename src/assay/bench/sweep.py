@@ -22,6 +22,7 @@ from assay.arrays import Floats
 from assay.bench.plan import BenchPlan, indexed_name
 from assay.bench.result import BenchResult, System
 from assay.core import checks
+from assay.core.text import spoken
 from assay.errors import UsageError
 from assay.stats import Interval, compare_jointly, difference_interval, interval, intervals
 from assay.stats.choices import LEVEL, RESAMPLES, SEED
@@ -180,16 +181,12 @@ class SweepCurve(Shown):
         """Return the choice, the curve as a table, and the method."""
         page: Page = [Words(self.verdict), self.table()]
         if self.loss is not None:
-            ends = f"{self.loss.estimate:+.4f} {self.loss.sentence()}"
+            ends = spoken(f"{self.loss.estimate:+.4f} {self.loss.sentence()}")
             page.append(Words(f"Held-out difference to the best: {ends}."))
             if self.loss.high < 0:
-                advice = f"use {self.setting(self.best)}, or more queries"
-                page.append(
-                    Words(
-                        f"the chosen value is significantly worse on held-out queries: {advice}",
-                        "remark",
-                    )
-                )
+                advice = f"Use {self.setting(self.best)}, or more queries."
+                worse = f"The chosen value is significantly worse on held-out queries. {advice}"
+                page.append(Words(worse, "remark"))
         return [*page, Words(self.method, "method")]
 
     def to_dict(self) -> dict[str, Any]:

@@ -93,7 +93,7 @@ _code_options = options.add_options(
     _option(
         "--method methods", "NAME...", "Codes to make. [the first five]", type=str, multiple=True
     ),
-    _option("--k cutoffs", "K...", "Cut-offs.", _MEASURES, **_CUTS),
+    _option("--k cutoffs", "K...", "Cutoffs.", _MEASURES, **_CUTS),
     option(
         "--hashing",
         choices=tuple(choices.HASHING),

@@ -26,7 +26,7 @@ from assay.core.conventions import Conventions, Settings, as_settings, preset
 from assay.core.hits import judge
 from assay.core.judgments import Judgments, Qrels
 from assay.core.ranking import Ranking
-from assay.core.text import format_percent
+from assay.core.text import Remark, format_percent
 from assay.errors import UsageError
 from assay.scoring.evaluate import score
 from assay.scoring.output import zero_remark
@@ -84,7 +84,7 @@ def evaluate_codes(
         methods: Codes to make.
         codes: Ready codes by name: (documents, queries), or the documents alone where they are
             their own queries, each packed `Codes` or an array of 0 and 1.
-        k: Cut-offs.
+        k: Cutoffs.
         qrels: Judgments, to score the codes against.
         labels: Labels of the documents, instead of judgments, one a row or 0 and 1 for each class;
             a document is relevant that shares one with the query.
@@ -527,25 +527,25 @@ def learning_remarks(
             source = f"{size} other documents than the encoded one, {whose}"
         if training.vectors is not None:
             source = f"{size} other vectors"
-        yield f"{', '.join(names)}: learnt from {source}"
+        yield Remark(f"{', '.join(names)}: trained on {source}", n=0)
     for name, code in fitted.items():
         if code.first.method == "pq":
             points = min(encoder.n_learnt for encoder in code.encoders) / encoders.CENTROIDS
-            few = f", fewer than the {FEWEST_POINTS} that faiss asks for"
-            yield (
-                f"{name}: {points:.1f} points per centroid"
-                f"{few if points < FEWEST_POINTS else ''}; the codebook adds "
-                f"{code.first.codebook_bytes / len(task.docs):.1f} bytes to each document here"
+            few = f", faiss asks for {FEWEST_POINTS}" * (points < FEWEST_POINTS)
+            yield Remark(
+                f"{name}: {points:.1f} points per centroid{few}; the codebook adds "
+                f"{code.first.codebook_bytes / len(task.docs):.1f} bytes to each document here",
+                n=bool(few),
             )
     sample = task.sample(seed)
     queries = np.asarray(task.queries[sample.queries][:], np.float64)
     for name, code in fitted.items():
         if (quantiser := code.first.quantiser) is not None:
-            part = np.isin(sample.docs, code.parts[0]) if code.parts else slice(None)
-            inside = sample.docs[part]
+            inside = sample.docs[np.isin(sample.docs, code.parts[0]) if code.parts else slice(None)]
             docs = np.asarray(task.docs[inside][:], np.float64)
             bound, share = quantiser.check_bound(docs, queries)
-            yield (
+            yield Remark(
                 f"{name}: the error of a product with a query is within {bound:.4g} on average (ε₀ "
-                f"= {encoders.EPSILON:g}), for {share:.1%} of {len(docs)} × {len(queries)} pairs"
+                f"= {encoders.EPSILON:g}), for {share:.1%} of {len(docs)} × {len(queries)} pairs",
+                n=0,
             )

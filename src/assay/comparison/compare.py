@@ -255,8 +255,8 @@ class Comparison(Shown):
         elif pair.interval.method in ("max-t", "tukey"):
             between = f"are simultaneous ({100 * (1 - settings.level):g} % jointly)"
         return (
-            f"p: {describe_test(settings, pair.n_pairs)} ({self.family}), {drawn}. Intervals of "
-            f"differences {between}; intervals of means are individual "
+            f"p: {describe_test(settings, pair.n_pairs, family=self.family)}, {drawn}. Intervals "
+            f"of differences {between}; intervals of means are individual "
             f"{describe_intervals(self.standings)}{unit}.{sliced}"
         )
 

@@ -24,8 +24,8 @@ from assay.arrays import or_none
 from assay.comparison.compare import Comparison
 from assay.comparison.pairs import FEWEST_FOR_MARGIN, Pair
 from assay.comparison.standings import Standing
-from assay.comparison.verdict import RESTS, describe_numbers, describe_p, join_names
-from assay.core.text import fixed, rounded_up, signed, spoken
+from assay.comparison.verdict import RESTS, describe_numbers, join_names
+from assay.core.text import describe_p, fixed, rounded_up, signed, spoken
 from assay.errors import FormatError, UsageError
 from assay.io.fingerprints import digest_of_arrays, fingerprint_of
 from assay.io.plain_data import parse_json

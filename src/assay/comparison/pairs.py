@@ -200,14 +200,11 @@ class Pair:
         # Resamples are short if more of them could make p smaller; else queries or groups are.
         drawn = self.test.resamples or settings.correction == "tukey"
         drawn_least = (self.n_pairs if corrected else 1) / (settings.resamples + 1)
-        short = f"{self.n_units} {self.units}"
-        if drawn and self.smallest_p <= drawn_least:
-            short = f"{settings.resamples:,} resamples"
+        few = drawn and self.smallest_p <= drawn_least
+        short = f"resamples ({settings.resamples:,})" if few else f"{self.units} ({self.n_units})"
         words = f", corrected for {self.n_pairs:,} pairs" if corrected else ""
-        if self.smallest_p == 1:
-            return f"with only {short} p is always 1{words}"
-        least = f"even a clean sweep gives p ≥ {self.smallest_p:.4g}{words}"
-        return f"with only {short} {least}, above {100 * settings.level:g} %"
+        least = f"even a clean sweep gives p ≥ {self.smallest_p:.4g}"
+        return f"too few {short}: {'p is always 1' if self.smallest_p == 1 else least}{words}"
 
     @property
     def units(self) -> str:

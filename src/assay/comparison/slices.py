@@ -19,8 +19,8 @@ from assay.arrays import Flags, Floats, Ints, or_none
 from assay.comparison.alignment import Aligned
 from assay.comparison.pairs import ComparisonSettings, Pair, compare_pairs
 from assay.comparison.standings import SystemBlock, difference_cells, pair_cells, pair_interval_head
-from assay.comparison.verdict import describe_p, describe_test, join_names
-from assay.core.text import natural_order, signed, spoken
+from assay.comparison.verdict import describe_test, join_names
+from assay.core.text import describe_p, natural_order, signed, spoken
 from assay.errors import UsageError
 from assay.measures import Measure
 from assay.stats import Interval, JointPairs, compare_jointly

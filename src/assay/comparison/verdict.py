@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.comparison.pairs import NOISE, POWER, ComparisonSettings, Pair, skew_against
-from assay.core.text import Remark, spoken
+from assay.core.text import Remark, describe_p, spoken
 from assay.stats.bounded import ONLY
 from assay.stats.samples import effective_number
 from assay.tables.table import Words
@@ -28,7 +28,6 @@ METHOD_NAMES: Final = {
     "wilcoxon": "Wilcoxon",
     "t": "Student t",
 }
-_SMALLEST_SHOWN: Final = 0.0001
 _NAMED: Final = 5
 RESTS: Final = "the difference rests on few or one-sided queries"
 _OPPOSITE: Final = "test and means point in opposite directions"
@@ -76,7 +75,9 @@ def verdict_words(verdicts: Iterable[str]) -> Iterator[Words]:
         yield from (Words(text, "numbers") for text in (parts.numbers, parts.holes))
 
 
-def describe_test(settings: ComparisonSettings, n_pairs: int, n_slices: int = 1) -> str:
+def describe_test(
+    settings: ComparisonSettings, n_pairs: int, n_slices: int = 1, family: str = ""
+) -> str:
     """Return the test and, where there is more than one pair, the correction and the family.
 
     `n_pairs` counts those of all slices.
@@ -86,7 +87,7 @@ def describe_test(settings: ComparisonSettings, n_pairs: int, n_slices: int = 1)
         return METHOD_NAMES["tukey"]
     if n_pairs < 2:
         return test
-    family = f"{n_pairs} pairs"
+    family = family or f"{n_pairs} pairs"
     if n_slices > 1:
         each = n_pairs // n_slices
         family = f"{n_slices} slices" if each == 1 else f"{each} pairs in {n_slices} slices"
@@ -95,13 +96,6 @@ def describe_test(settings: ComparisonSettings, n_pairs: int, n_slices: int = 1)
     if settings.correction == "max-t":
         return f"max-t over {family}"
     return f"{test}, {METHOD_NAMES[settings.correction]} over {family}"
-
-
-def describe_p(p: float) -> str:
-    """Format p: `p = 0.0123`, `p < 0.0001`, or `no p`."""
-    if math.isnan(p):
-        return "no p"
-    return f"p < {_SMALLEST_SHOWN}" if p < _SMALLEST_SHOWN else f"p = {p:.4f}"
 
 
 def describe_detectable(pair: Pair) -> str:
@@ -129,10 +123,10 @@ def _describe_margin(pair: Pair) -> str:
 _SAID: Final = {
     "better": "better than {names} on {measure}",
     "probably better": f"probably better than {{names}} on {{measure}}: {RESTS}",
-    "not separable": "its lead over {names} is not significant",
+    "not separable": "{its} lead over {names} is not significant",
     "behind": "{names} score higher on the queries that both have",
     "contradictory": f"{_OPPOSITE} for {{names}}",
-    "undecided": "{names} cannot be compared with it",
+    "undecided": "too few values to compare {it} with {names}",
 }
 
 
@@ -157,7 +151,10 @@ def sum_up(
         return Verdict(f"{join_names(first)} are identical on {measure}: equal on all {n} {items}")
     if all(pair.outcome == "undecided" for pair in pairs):
         who = join_names(list(ranked))
-        return Verdict(f"{who} cannot be compared on {measure}: {of_first[0].untestable}")
+        short, _, least = of_first[0].untestable.partition(": ")
+        if short.startswith("too few"):
+            return Verdict(f"T{short[1:]} to compare {who} on {measure}: {least}")
+        return Verdict(f"{who} cannot be compared on {measure}: {short}")
     rivals = {
         kind: join_names([pair.other(ranked[0]) for pair in members])
         for kind, members in kinds.items()
@@ -171,12 +168,11 @@ def sum_up(
     else:
         # Leads that are clear go without saying: every other system is named.
         open_kinds = [kind for kind in rivals if "better" not in kind]
-        clauses = [_SAID[kind].format(names=rivals[kind]) for kind in open_kinds]
-        highest = "score" if len(first) > 1 else "scores"
-        said = f"{who} {highest} highest on {measure}; {'; '.join(clauses)}"
+        verb, its, it = ("score", "their", "them") if len(first) > 1 else ("scores", "its", "it")
+        clauses = [_SAID[kind].format(names=rivals[kind], its=its, it=it) for kind in open_kinds]
+        said = f"{who} {verb} highest on {measure}; {'; '.join(clauses)}"
     unsettled = [pair for kind in list(_SAID)[2:] for pair in kinds[kind]]
-    rivalling = [pair for pair in of_first if pair.outcome != "identical"]
-    nearest = (unsettled or rivalling)[0]
+    nearest = (unsettled or [pair for pair in of_first if pair.outcome != "identical"])[0]
     if len(pairs) == 1 and nearest.outcome == "not separable" and nearest.difference == 0:
         said = f"{join_names(list(ranked))} have the same mean on {measure}"
     return Verdict(said, _describe_lead(nearest, ranked[0], alone=len(pairs) == 1))

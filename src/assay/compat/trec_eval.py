@@ -374,7 +374,7 @@ def _expand(family: str, text: str) -> list[_Line]:
         return [_Line(name, family, _check(family, params, kind) or default)]
     numbers = sorted({_number(family, number) for number in params or default})
     if len(numbers) < len(params or default) or (kind == "cuts" and numbers[0] < 1):
-        raise MeasureError(f"{family}.{text}: invalid cut-offs. Pass each once, above 0.")
+        raise MeasureError(f"{family}.{text}: invalid cutoffs. Pass each once, above 0.")
     if kind == "cuts":
         return [_Line(f"{family}_{int(k)}", family, (str(int(k)),)) for k in numbers]
     return [_Line(f"{family}_{x:.2f}", family, (f"{x:g}",)) for x in numbers]

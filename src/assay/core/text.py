@@ -47,6 +47,13 @@ def fixed(value: float, *, sign: bool = False) -> str:
     return f"{value:+.1e}" if sign and value else f"{value:.1e}" if value else "0.0000"
 
 
+def describe_p(p: float) -> str:
+    """Format p: `p = 0.0123`, `p < 0.0001`, or `no p`."""
+    if math.isnan(p):
+        return "no p"
+    return "p < 0.0001" if p < 0.0001 else f"p = {p:.4f}"
+
+
 def spoken(text: str) -> str:
     """Write the minus signs of numbers as sentences do; tables keep the ASCII one.
 
@@ -235,7 +242,8 @@ def did_you_mean(
 class Remark(str):
     """A sentence for readers; `short` says it in a few words where one line is for all remarks.
 
-    `many` says it of several, `{}` being their number; `n` is how many this remark counts for.
+    `many` says it of several, `{}` being their number; `n` is how many this remark counts for,
+    0 for information, which is no warning and has no place in that line.
 
     >>> Remark("3 queries judged but not in the run: a, b, c", "3 judged queries missing").short
     '3 judged queries missing'

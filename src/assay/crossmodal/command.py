@@ -80,7 +80,7 @@ _evaluation_options = options.add_options(
     _files("--label-map label_maps", "Coarser level: JSON {label: coarser}.", "LEVEL=FILE"),
     _files("--drop-labels", "Labels to leave out.", "LABEL,..."),
     _rule("--directions", "Directions, such as text2sensor. [all]", "A2B...", multiple=True),
-    _rule("--k-values", "Cut-offs.", "K...", **_cuts),
+    _rule("--k-values", "Cutoffs.", "K...", **_cuts),
     options.measures_option("Measure instead of P@k. May be repeated."),
     _rule("--protocol", "Protocol of image-text papers.", type=click.Choice(list(PROTOCOLS))),
     _input("--folds", "With --protocol: number of galleries. [coco-1k: 5]", "N", type=_number),
@@ -124,7 +124,7 @@ _evaluation_options = options.add_options(
     section="Result",
 )
 @_rule("--confusion confusions", "Confusion of labels (.svg, .csv, .md, ...).", "FILE", **_writes)
-@_rule("--confusion-k", "Cut-off of the confusion. [the smallest]", "K", type=_number)
+@_rule("--confusion-k", "Cutoff of the confusion. [the smallest]", "K", type=_number)
 @demo_option
 @option(
     *("--format", "named"),

@@ -161,7 +161,7 @@ def summary(results: Results, *, level: str = "") -> str:
     """
     sound = isinstance(results, Mapping)
     if not sound or not all(isinstance(values, Mapping) for values in results.values()):
-        raise UsageError("Results are {direction: {cut-off: value}}.")
+        raise UsageError("Results are {direction: {cutoff: value}}.")
     title = "LABEL-RECALL@K RESULTS SUMMARY" + (f" ({printable(level)})" if level else "")
     lines = ["=" * _WIDTH, title, "=" * _WIDTH, ""]
     for name, values in results.items():
@@ -193,7 +193,7 @@ def print_results_summary(results: Results) -> None:
 
 
 def as_document_json(results: Mapping[str, Any]) -> str:
-    """Return the document's JSON: cut-offs are text, undefined is null.
+    """Return the document's JSON: cutoffs are text, undefined is null.
 
     >>> print(as_document_json({"text2sensor": {10: 0.7}}))
     {
@@ -209,7 +209,7 @@ def _plain(value: Any, depth: int = 0) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _plain(inner, depth + 1) for key, inner in value.items()}
     if not depth or not (is_real(value) or value is None):
-        raise UsageError(f"Results are {{direction: {{cut-off: value}}}}, found {value!r:.60}.")
+        raise UsageError(f"Results are {{direction: {{cutoff: value}}}}, found {value!r:.60}.")
     return or_none(value)
 
 

@@ -77,7 +77,7 @@ def label_retrieval(
             they judge relevant, for the queries they judge.
         directions: Names such as `text2image`; by default from prototypes, or from each modality
             to each other.
-        k_values: Cut-offs of P@k; may be empty where `measures` are named.
+        k_values: Cutoffs of P@k; may be empty where `measures` are named.
         measures: Further measures.
         prototypes: Embedded descriptions of labels.
         drop_labels: Labels whose samples and prototypes are left out.
@@ -87,8 +87,8 @@ def label_retrieval(
         ties: How tied items count, as in the conventions.
         truncate: Divide by min(K, items of the label) in prototype directions.
         full: Add P@k, R@k, nDCG@k and MAP@R.
-        depth: Maximal depth of a list for MAP@R and measures without a cut-off.
-        confusion_k: Cut-off of the confusion of labels; the smallest cut-off by default.
+        depth: Maximal depth of a list for MAP@R and measures without a cutoff.
+        confusion_k: Cutoff of the confusion of labels; the smallest cutoff by default.
         zero: What happens to vectors of zeros under cosine: error, drop or last.
         first_ranks: Keep the rank of the first positive.
         threads: Number of threads.

@@ -141,12 +141,12 @@ def _draw_medians(values: Floats, pairs: NDArray[Any], rng: np.random.Generator)
 class DirectionResult(Shown, Mapping[int, float]):
     """One direction at one level of labels.
 
-    As a mapping it holds the document's Label-Recall@K, which is P@k, by cut-off.
+    As a mapping it holds the document's Label-Recall@K, which is P@k, by cutoff.
 
     Args:
         direction: Which modality searches which.
         level: Level of the labels.
-        headlines: The measure that is Label-Recall@K, by cut-off.
+        headlines: The measure that is Label-Recall@K, by cutoff.
         scores: Every measure of every query, with the group column `label`.
         chance: Scores of a random order.
         ceiling: Scores of a perfect order.

@@ -75,7 +75,7 @@ class RetrievalSettings:
         return rules.replace(self_match="exclude") if exclude_own else rules
 
     def headlines(self, *, prototypes: bool) -> dict[int, str]:
-        """Return by cut-off the measure that the document calls Label-Recall@K."""
+        """Return by cutoff the measure that the document calls Label-Recall@K."""
         name = "P(trunc=true)" if self.truncate and prototypes else "P"
         return {k: f"{name}@{k}" for k in self.k_values}
 
@@ -103,18 +103,18 @@ class RetrievalSettings:
 
     @property
     def counted_places(self) -> int:
-        """Depth of the confusion: the smallest cut-off unless named."""
+        """Depth of the confusion: the smallest cutoff unless named."""
         cuts = [measure.cutoff for measure in self.named if isinstance(measure.cutoff, int)]
         return self.confusion_k or min([*self.k_values, *cuts], default=10)
 
 
 def _looks_everywhere(measure: Measure) -> bool:
-    """Return whether places beyond any cut-off may count."""
+    """Return whether places beyond any cutoff may count."""
     return measure.cutoff is None or measure.definition.cutoff == "level"
 
 
 def check_k_values(k_values: Any, *, needed: bool = True) -> tuple[int, ...]:
-    """Return cut-offs in rising order, each once.
+    """Return cutoffs in rising order, each once.
 
     >>> check_k_values([50, 10, 10])
     (10, 50)
@@ -123,7 +123,7 @@ def check_k_values(k_values: Any, *, needed: bool = True) -> tuple[int, ...]:
     values: Iterable[Any] = [k_values] if single else checks.as_list(k_values, "k_values")
     cutoffs = sorted({checks.check_cutoff(k, "Each of k_values") for k in values})
     if not cutoffs and needed:
-        raise UsageError("k_values is empty. Give at least one cut-off, such as 10.")
+        raise UsageError("k_values is empty. Give at least one cutoff, such as 10.")
     return tuple(cutoffs)
 
 

@@ -536,7 +536,7 @@ def _describe_reading(
     unread = f"; not read: {tabular.list_names(others)}" if others else ""
     words = f"judgments read from {columns.query!r}{joined} and {columns.doc!r}{lists}, {grades}"
     short = f"judgments read from {columns.query!r} and {columns.doc!r}, {grades}"
-    return (Remark(f"{words}{unread}", short),)
+    return (Remark(f"{words}{unread}", short, n=0),)
 
 
 def _describe_joined(doc_ids: Ids, columns: Columns) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ scale: those of the judgments, and 0. Documents that no system retrieved stay as
 
 For one system and a fixed number m of unjudged documents that are relevant, the m highest ranks
 give the largest value and the m lowest the least, because no measure falls where a relevant
-document moves up; so all m are tried, for each grade. Below a cut-off only the number of relevant
+document moves up; so all m are tried, for each grade. Below a cutoff only the number of relevant
 documents counts, so that the m with a document above it, and both ends, are enough. For AP the
 sums of all m come from one pass over the groups of tied ranks.
 
@@ -63,7 +63,7 @@ class HoleBounds:
         worst: Least mean, or mean difference.
         best: Largest mean, or mean difference.
         exact: Whether some judgments reach both; else they are outer bounds.
-        n_unjudged: Unjudged documents down to the cut-off, over all queries.
+        n_unjudged: Unjudged documents down to the cutoff, over all queries.
         low: Least value of each query.
         high: Largest value of each query.
         a: The system; empty where only one is scored.
@@ -191,7 +191,7 @@ class _FullLists:
         self.nth = nth_in_row(self.open_row)
 
     def before_cutoff(self, measure: Measure) -> Flags:
-        """Tell which unjudged documents stand before the cut-off."""
+        """Tell which unjudged documents stand before the cutoff."""
         cut = measure.cutoff if isinstance(measure.cutoff, int) else np.inf
         return np.asarray(self.hits.rank[self.open] <= cut)
 
@@ -549,7 +549,7 @@ def _bound_pair(
 
 
 def _merge_unjudged(a: _FullLists, b: _FullLists, measure: Measure) -> tuple[Ints, Floats, Flags]:
-    """Return query, weight in a less weight in b, and whether it is before the cut-off, of each.
+    """Return query, weight in a less weight in b, and whether it is before the cutoff, of each.
 
     A document that both retrieved counts once.
     """

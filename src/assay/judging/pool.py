@@ -68,7 +68,7 @@ WEIGHED: Final = ("P", "DCG", "RBP", "nDCG")  # by rank; nDCG then divides by it
 
 
 def weigh_ranks(measure: Measure, rules: Conventions = RULES) -> Callable[[Floats], Floats]:
-    """Return the function from ranks to weights of P, DCG, nDCG or RBP, whatever the cut-off."""
+    """Return the function from ranks to weights of P, DCG, nDCG or RBP, whatever the cutoff."""
     arguments = call_of(measure, rules)[0]
     k, p = arguments.get("k"), arguments.get("p", 0.0)
     return {
@@ -177,7 +177,7 @@ def weigh_systems(
     Args:
         rankings: The systems.
         measure: Its weights are those of ranks.
-        depth: Pairs down to this rank have a weight, if the measure has no cut-off.
+        depth: Pairs down to this rank have a weight, if the measure has no cutoff.
     """
     cut = measure.cutoff or depth
     rankings = [ranking.first(cut) if cut else ranking for ranking in rankings]
@@ -350,7 +350,7 @@ def make_pool(
         measure: A measure that is linear in the labels; its weights decide the probabilities.
         aim: Draw for `differences` of systems, or for the `means` of each, too.
         method: `drawn` by weight, `depth` for all pairs down to a rank, `all` for every pair.
-        depth: Last rank that counts, for `depth` and for measures without a cut-off.
+        depth: Last rank that counts, for `depth` and for measures without a cutoff.
         seed: Seed of the draw; that of the pool with `extend`.
         scale: The grades that a label may have.
         uncertainty: How unsure machine labels are, by (query, document), from 0 to 1; weights are

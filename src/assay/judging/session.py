@@ -17,7 +17,7 @@ from threading import Thread
 from typing import Any, Final, NamedTuple
 
 from assay.core.checks import check_choice
-from assay.core.text import printable
+from assay.core.text import printable, spoken
 from assay.errors import AssayError, MismatchError, ValueRangeError
 from assay.io.formats import RunLike, as_ranking
 from assay.judging.estimate import estimate_from_labels
@@ -261,7 +261,7 @@ class LabelStatus:
         except AssayError:
             return ""  # before the first label, say
         intervals = [
-            f"{each.measure}, {each.a} − {each.b}: {each.sequence.text(sign=True)}"
+            f"{each.measure}, {each.a} − {each.b}: {spoken(each.sequence.text(sign=True) or '–')}"
             for each in result.estimates
             if each.sequence is not None
         ]

@@ -486,9 +486,9 @@ def broken_laws(values: Mapping[str, float], slack: float = _ROUNDING) -> Iterat
 
 
 def _bound_measures(cuts: list[tuple[int, float]]) -> dict[str, tuple[float, float]]:
-    """Return the least and the most that accuracies at cut-offs leave to other measures.
+    """Return the least and the most that accuracies at cutoffs leave to other measures.
 
-    A sample found between two cut-offs may stand at either end. Weighted F1 lies between
+    A sample found between two cutoffs may stand at either end. Weighted F1 lies between
     2a²/(1 + a), where one class is always predicted, and 2a/(1 + a), where no prediction is wrong
     but those of classes that nobody has.
     """

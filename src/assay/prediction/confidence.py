@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from assay.arrays import Array, Flags, Floats, Ints, as_array, exp, log, numbers_or_none
 from assay.core import checks
+from assay.core.text import describe_p
 from assay.errors import MismatchError, UsageError, ValueRangeError
 from assay.io.mapped import steady_files
 from assay.prediction.plugin import SCORE_KINDS
@@ -335,9 +336,8 @@ class Calibration:
         """The result in one sentence."""
         way = "over" if self.mean_confidence > self.accuracy.estimate else "under"
         numbers = f"ECE {self.ece:.4f}, {self.expected_ece:.4f} if calibrated"
-        if self.p > 0.05:
-            return f"no significant miscalibration: {numbers} (p = {self.p:.3f})"
-        return f"{way}confident: {numbers} (p = {self.p:.4f})"
+        verdict = "no significant miscalibration" if self.p > 0.05 else f"{way}confident"
+        return f"{verdict}: {numbers} ({describe_p(self.p)})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""

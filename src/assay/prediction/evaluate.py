@@ -127,7 +127,7 @@ def evaluate_candidates(
     Args:
         candidates: A list of classes, text or integers, for each sample; best first.
         targets: True classes; None or −1 is a sample without one.
-        measures: Measures with a cut-off inside the lists; by default Success@k, RR and nDCG.
+        measures: Measures with a cutoff inside the lists; by default Success@k, RR and nDCG.
         name: Name of the model.
         n_classes: Size of the vocabulary, needed for chance only.
         query_ids: Ids of the samples; without them samples are numbered.
@@ -180,7 +180,7 @@ def evaluate_candidates(
 
 
 def list_measures(depth: int) -> tuple[str, ...]:
-    """Return the default measures of lists, with cut-offs inside the longest."""
+    """Return the default measures of lists, with cutoffs inside the longest."""
     cuts = [k for k in KS if k <= depth] or [depth]
     return (*(f"Success@{k}" for k in cuts), f"RR@{depth}", f"nDCG@{min(10, depth)}")
 
@@ -333,7 +333,7 @@ def make_result(
     Results have the `names` of the classes, where there are any, in rising order.
     Groups are {column: {sample id: group}}, or lists where samples have no id; `clusters` is the
     column of those whose samples are not independent.
-    A rank beyond the end of a list is not known, so a cut-off must not lie there. `counts` are
+    A rank beyond the end of a list is not known, so a cutoff must not lie there. `counts` are
     those of `PredictionResult`: repeated, masked, unlisted, empty.
     """
     measures = usual if measures is None else measures
@@ -345,7 +345,7 @@ def make_result(
         if depth and not (isinstance(cutoff, int) and cutoff <= depth):
             raise UsageError(
                 f"{measure} exceeds the {depth} candidates per list. Use "
-                f"{measure.name}@{depth} or a smaller cut-off, or give scores of all classes."
+                f"{measure.name}@{depth} or a smaller cutoff, or give scores of all classes."
             )
     if groups is not None:
         checks.require(groups, Mapping, "groups", "{column: {sample id: group}}")

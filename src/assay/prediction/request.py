@@ -64,7 +64,7 @@ class PredictionRequest:
         target: Column or array of the true classes.
         ids: Column of the sample ids.
         measures: Measures of the ranking.
-        ks: Cut-offs of the accuracy.
+        ks: Cutoffs of the accuracy.
         by: Columns of the table, or `FILE:COLUMN`, whose values group the samples.
         new_places: Group samples by whether the true class was in training.
         confidence: Look at the scores themselves: calibration, samples without a class.
@@ -97,7 +97,7 @@ class PredictionRequest:
     target: Annotated[Text, _column("Column or array of the true classes.")] = None
     ids: Annotated[Text, _column("Column of the sample ids.", "--id", "ids")] = None
     measures: Annotated[Texts, "Measures of the ranking."] = ()
-    ks: Annotated[tuple[int, ...], _rule("Cut-offs [1 3 5 10].", "-k", "ks", **_CUTS)] = ()
+    ks: Annotated[tuple[int, ...], _rule("Cutoffs [1 3 5 10].", "-k", "ks", **_CUTS)] = ()
     by: Annotated[Texts, _test("Groups of samples.", metavar=_OF_SAMPLES, reads=True)] = ()
     new_places: Annotated[
         bool, _switch("Group samples by whether training contains the class.")

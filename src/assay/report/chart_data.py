@@ -86,7 +86,7 @@ def family(measure: Measure) -> str | None:
 def curve_rows(board: Leaderboard, measure: Measure) -> list[Row]:
     """Return the means of each run at several cutoffs.
 
-    Cut-offs are computed where hits are known; else those are taken that were scored.
+    Cutoffs are computed where hits are known; else those are taken that were scored.
     """
     if family(measure) is None:
         return []

@@ -43,7 +43,7 @@ INTERVAL_NAMES = {
     "percentile": "percentile",
     "studentised": "studentised",
     "t": "Student t",
-    "score": "score",
+    "score": "score-test",
     "wilson": "Wilson",
     "unseen": "Clopper–Pearson of what was not seen",
     "two-way": "two-way",
@@ -197,7 +197,7 @@ def interval(
         >>> interval([0.2, 0.5, 0.4, 0.9, 0.6, 0.3], method="t")
         Interval(0.4833 [0.2227, 0.7439], 95 % Student t, n=6)
         >>> interval([0.2, 0.5, 0.4, 0.9, 0.6, 0.3], bounds=(0, 1))
-        Interval(0.4833 [0.2418, 0.7329], 95 % score, n=6)
+        Interval(0.4833 [0.2418, 0.7329], 95 % score-test, n=6)
         >>> interval([1] * 30)
         Interval(1.0000 [0.8865, 1.0000], 95 % Wilson, n=30)
     """

@@ -174,7 +174,7 @@ class TaskComparison(Comparison):
         if self.units != "tasks":
             about = f"{pairs[0].units} were resampled within tasks: results hold for these tasks"
         return (
-            f"p: {describe_test(settings, len(pairs))} ({self.family}), {settings.resamples:,} "
+            f"p: {describe_test(settings, len(pairs), family=self.family)}, {settings.resamples:,} "
             f"resamples, seed {settings.seed}; {about}. Each task weighs the same. Intervals of "
             f"differences are simultaneous ({span} jointly); intervals of means are individual "
             f"{span}. Borda: systems beaten on each task, summed, ties half; its rank intervals "

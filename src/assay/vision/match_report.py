@@ -53,7 +53,7 @@ class MatchingResult:
     @property
     def name(self) -> str:
         """Descriptor and matcher."""
-        return f"{self.descriptor}, {self.matcher}"
+        return f"{self.descriptor} {self.matcher}"
 
     @property
     def categories(self) -> list[str]:

@@ -355,7 +355,7 @@ class DescriptorResult:
     def ceiling(self, category: str | None = None) -> dict[str, float]:
         """Return values of a perfect order.
 
-        They are below 1 only for measures that a cut-off limits.
+        They are below 1 only for measures that a cutoff limits.
         """
         return self._bound(ceiling, category)
 

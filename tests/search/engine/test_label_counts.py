@@ -58,7 +58,7 @@ def test_labels_that_do_not_belong_together_are_refused(query_labels, doc_labels
 
 def test_no_cutoff_is_refused():
     vectors = np.eye(2, dtype=np.float32)
-    with pytest.raises(UsageError, match="at least one cut-off"):
+    with pytest.raises(UsageError, match="at least one cutoff"):
         count_labels(vectors, vectors, [], query_labels=[0, 1], doc_labels=[0, 1])
 
 

@@ -253,8 +253,6 @@ def test_faiss_says_what_it_learnt_from(factory, points):
     docs = np.random.default_rng(4).normal(size=(400, 8)).astype(np.float32)
     with build_index(f"faiss:{factory}", docs, threads=1) as index:
         report = measure_index(index, docs[:5], 3)
-    said = (
-        "" if points is None else f"learnt from the 400 documents it holds, {points}".rstrip(", ")
-    )
+    said = "" if points is None else f"trained on the 400 documents it holds, {points}".rstrip(", ")
     assert report.learnt == said
     assert ("learnt" in report.as_dict()) == (points is not None)

@@ -502,9 +502,9 @@ class FallbackProvider(Provider):
 
 _HINTS: Final = {
     **INSTEAD,
-    "ERR": "add a cut-off, such as ERR@20",
-    "RBP": "add rel, such as RBP(rel=1), and omit the cut-off",
-    "RR": "omit judged_only or the cut-off",
+    "ERR": "add a cutoff, such as ERR@20",
+    "RBP": "add rel, such as RBP(rel=1), and omit the cutoff",
+    "RR": "omit judged_only or the cutoff",
     "nDCG": "omit gains or judged_only",
 }
 

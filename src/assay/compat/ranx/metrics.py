@@ -26,7 +26,7 @@ from assay.stats import paired_test, tukey_hsd
 Lists = Mapping[str, Mapping[str, float]]
 
 _RULES: Final = preset("ranx").replace(missing="zero")  # the caller has compared the queries
-# Measures of Assay with and without a cut-off.
+# Measures of Assay with and without a cutoff.
 _NAMES: Final = {
     "hits": ("num_rel_ret(rel={rel})@{k}", "num_rel_ret(rel={rel})"),
     "hit_rate": ("Success(rel={rel})@{k}", "Success(rel={rel})@1000000000"),
@@ -49,7 +49,7 @@ _SHAPE: Final = re.compile(
 
 class _Metric(NamedTuple):
     name: str
-    k: int = 0  # 0: no cut-off
+    k: int = 0  # 0: no cutoff
     rel: int = 1
     p: str = ""
 

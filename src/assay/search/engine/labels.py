@@ -93,7 +93,7 @@ def check_cutoffs(k: int | Sequence[int]) -> tuple[int, ...]:
     many = k if isinstance(k, Sequence | np.ndarray) else [k]
     cuts = tuple(checks.check_cutoff(cut) for cut in many)
     if not cuts:
-        raise UsageError("k is empty. Pass at least one cut-off.")
+        raise UsageError("k is empty. Pass at least one cutoff.")
     return cuts
 
 

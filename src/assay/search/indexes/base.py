@@ -134,12 +134,12 @@ def describe_lesson(n_vectors: int, n_centroids: int = 0) -> str:
     """Say what an engine learnt from: the `learnt` that it may have beside `size`.
 
     >>> describe_lesson(1000, 100)
-    'learnt from the 1,000 documents it holds, 10.0 per centroid (faiss asks for 39)'
+    'trained on the 1,000 documents it holds, 10.0 per centroid (faiss asks for 39)'
     """
     points = n_vectors / max(n_centroids, 1)
     few = f" (faiss asks for {FEWEST_POINTS})" if points < FEWEST_POINTS else ""
     centroids = f", {points:.1f} per centroid{few}" if n_centroids else ""
-    return f"learnt from the {n_vectors:,} documents it holds{centroids}"
+    return f"trained on the {n_vectors:,} documents it holds{centroids}"
 
 
 def folder_bytes(folder: str) -> int:
