@@ -42,7 +42,7 @@ def _seconds(value: float) -> str:
 
 def _times(ratio: float) -> str:
     if ratio < 0.9:
-        return f"1 / {1 / ratio:.3g}"
+        return f"{ratio:.2g} ×"
     return f"{ratio:.2f} ×" if ratio < 10 else f"{ratio:.0f} ×"
 
 
