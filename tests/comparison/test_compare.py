@@ -39,6 +39,17 @@ def test_the_better_system_is_named_whichever_comes_first():
         assert [one.letters for one in found.standings] == ["a", "b"]
 
 
+def test_a_list_of_scores_is_compared_like_arguments():
+    new, old = scores_of(BETTER), scores_of(BASE)
+    names = {"names": ["new", "old"]}
+    assert repr(compare([new, old], **names)) == repr(compare(new, old, **names))
+    for few in ([new], new, (old,)):
+        with pytest.raises(UsageError, match="compare needs two or more systems, found 1"):
+            compare(few)
+    with pytest.raises(UsageError, match="system 2 is a NoneType"):
+        compare([new, old, None])
+
+
 def test_not_separable_says_what_would_be_seen():
     found = compare(scores_of(NOISE), scores_of(BASE))
     pair = found.pairs[0]

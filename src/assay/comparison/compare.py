@@ -443,7 +443,7 @@ def compare(
     `compare(["bm25.run", "dense.run"], "qrels.txt")`.
 
     Args:
-        systems: `Scores`, runs by name, each as `evaluate` takes it or scored already, or paths.
+        systems: `Scores` or a list of them; runs by name, each as `evaluate` takes it; or paths.
         second: The next `Scores`; with runs by name, the judgments.
         *more: Further `Scores`; with runs by name, the measures.
         names: Names of the systems, where they are `Scores`.
@@ -485,16 +485,15 @@ def compare(
     family = "" if correction is None else correction
     settings = ComparisonSettings(test, family, level, interval, resamples, seed, margin, by)
     scoring = {"conventions": conventions, "groups": groups, "allow_mismatch": allow_mismatch}
-    scoring_options = {
-        k: v for k, v in (scoring | choices).items() if v is not None and v is not False
-    }
+    options = {k: v for k, v in (scoring | choices).items() if v is not None and v is not False}
     if qrels is not None and all(map(_is_path, (systems, second, *more))):
         systems, second, more = [systems, second, *more], None, ()  # type: ignore[list-item]
     if isinstance(systems, list | tuple) and systems and all(map(_is_path, systems)):
         paths = list(map(os.fspath, systems))
-        systems = dict(zip(names or unique_names(paths), paths, strict=True))
-        names = None
-    scored: tuple[Any, ...] = (systems, second, *more)
+        systems, names = dict(zip(names or unique_names(paths), paths, strict=True)), None
+    others = more if second is None else (second, *more)
+    every: Any = systems if isinstance(systems, list | tuple) and not others else (systems, *others)
+    scored = tuple(every)
     if isinstance(systems, Mapping):
         first = next(iter(systems.values()), None)
         if isinstance(first, Mapping) and isinstance(next(iter(first.values()), None), Real):
@@ -510,9 +509,9 @@ def compare(
             )
         judgments: Any = qrels if second is None else second
         measures = more[0] if more else measures  # type: ignore[assignment]
-        names, scored = list(systems), _score_named(systems, judgments, measures, scoring_options)
-    elif scoring_options or qrels is not None:
-        odd = next(iter(scoring_options), "qrels")
+        names, scored = list(systems), _score_named(systems, judgments, measures, options)
+    elif options or qrels is not None:
+        odd = next(iter(options), "qrels")
         raise UsageError(f"{odd} applies to runs by name; Scores have theirs. Omit it.")
     elif any(map(_is_path, scored)):
         raise UsageError("Run files need judgments: compare(['a.run', 'b.run'], 'qrels.txt').")
