@@ -193,7 +193,12 @@ HEADLINES = (
         "ir_measures",
     ),
     Headline(
-        "file", "the same from a TREC file of {size:,} lines", "a bare read", 1_000_000, 10**7, _file
+        "file",
+        "the same from a TREC file of {size:,} lines",
+        "a bare read",
+        1_000_000,
+        10**7,
+        _file,
     ),
     Headline(
         "search",
