@@ -122,7 +122,7 @@ def _check_system(system: System) -> Iterator[Finding]:
     result, total = system.result, system.result.n_texts
     if result.n_cut and "@" not in system.spec:
         severity = "warning" if result.n_cut >= _CUT * total else "note"
-        share = f"{result.n_cut:,} of {total:,} texts ({result.n_cut / total:.1%})"
+        share = f"{result.n_cut:,} of {total:,} texts ({100 * result.n_cut / total:.1f} %)"
         message = f"{system.name} truncates {share}"
         effect = "Text beyond its maximum length is not searched. Use chunks."
         yield Finding(severity, "truncated", message, effect, result.n_cut, total)
@@ -137,7 +137,8 @@ def _check_system(system: System) -> Iterator[Finding]:
     yield from result.findings
     report = result.index
     if report is not None and report.recall < 1 - _LOSS:
-        message = f"{system.name} reaches a recall of {report.recall:.1%} of the exact result"
+        reached = f"{100 * report.recall:.1f} % of the exact result"
+        message = f"{system.name} reaches a recall of {reached}"
         effect = "Its loss against the exact model is due to the index."
         yield Finding("warning", "index-loss", message, effect, 1, 1)
 

@@ -394,7 +394,7 @@ class BenchResult(Shown):
         per_doc = None
         if costs.bytes_per_document is not None and not system.first:
             per_doc = round(costs.bytes_per_document)
-        cut = None if n_cut is None else f"{n_cut / system.result.n_texts:.1%}"
+        cut = None if n_cut is None else f"{100 * n_cut / system.result.n_texts:.1f} %"
         return {
             "model": Cell(system.name),
             "dimension": Cell(costs.dimension, "count"),

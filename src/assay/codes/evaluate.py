@@ -543,9 +543,9 @@ def learning_remarks(
         if (quantiser := code.first.quantiser) is not None:
             inside = sample.docs[np.isin(sample.docs, code.parts[0]) if code.parts else slice(None)]
             docs = np.asarray(task.docs[inside][:], np.float64)
-            bound, share = quantiser.check_bound(docs, queries)
+            bound, p = quantiser.check_bound(docs, queries)
             yield Remark(
-                f"{name}: the error of a product with a query is within {bound:.4g} on average (ε₀ "
-                f"= {encoders.EPSILON:g}), for {share:.1%} of {len(docs)} × {len(queries)} pairs",
+                f"{name}: the error of a product with a query is ≤ {bound:.4g} on average (ε₀ = "
+                f"{encoders.EPSILON:g}), for {100 * p:.1f} % of {len(docs)} × {len(queries)} pairs",
                 n=0,
             )

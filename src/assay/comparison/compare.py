@@ -271,8 +271,8 @@ class Comparison(Shown):
         what, level = self.pairs[0].units, 100 * self.settings.level
         return (
             f"Minimum detectable difference ({100 * POWER:g} % power): {least}. Losses on up to "
-            f"{self.counts['unseen_share'] or 1:.1%} of all {what}, however large, may be absent "
-            f"from this sample ({level:g} % risk)."
+            f"{100 * (self.counts['unseen_share'] or 1):.1f} % of all {what}, however large, may "
+            f"be absent from this sample ({level:g} % risk)."
         )
 
     def table(self, measure: str | Measure | None = None) -> Table:

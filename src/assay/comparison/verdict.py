@@ -323,9 +323,9 @@ def _uneven_groups(clusters: NDArray[Any] | None, settings: ComparisonSettings) 
         how = "very uneven" if very else "uneven"
         yield (
             f"the {len(sizes):,} groups by {settings.by} are of {how} size and count like "
-            f"{effective:.1f} (the largest holds {sizes.max() / sizes.sum():.0%} of the queries), "
-            "so false positives are more frequent: use more groups, or fewer queries of the "
-            "largest"
+            f"{effective:.1f} (the largest holds {100 * sizes.max() / sizes.sum():.0f} % of "
+            "queries), so false positives are more frequent: use more groups, or fewer queries of "
+            "the largest"
         )
 
 

@@ -157,7 +157,7 @@ def _near(
         return None
     how, pairs = max(differences.items(), key=lambda item: len(item[1]))
     examples = ", ".join(f"{ours!r} and {theirs!r}" for ours, theirs in pairs[:3])
-    about = f"about {min(like_all / len(absent), 1):.0%} of the"
+    about = f"about {100 * min(like_all / len(absent), 1):.0f} % of the"
     count = (
         f"{n_near:,} of {len(lacking):,}" if some is free and len(lacking) == len(absent) else about
     )

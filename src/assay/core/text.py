@@ -99,19 +99,19 @@ def rounded_up(value: float) -> str:
 
 
 def format_percent(share: float) -> str:
-    """Return whole percent: 0% of nothing only, 100% of all only.
+    """Return whole percent: 0 % of nothing only, 100 % of all only.
 
     >>> format_percent(0.176), format_percent(0.0003), format_percent(0.9999), format_percent(0.0)
-    ('18%', '<1%', '>99%', '0%')
+    ('18 %', '<1 %', '>99 %', '0 %')
     """
-    return "<1%" if 0 < share < 0.01 else ">99%" if 0.99 < share < 1 else f"{share:.0%}"
+    return "<1 %" if 0 < share < 0.01 else ">99 %" if 0.99 < share < 1 else f"{100 * share:.0f} %"
 
 
 def format_share(number: int, total: int, what: str) -> str:
     """Return how many of something, in percent where that says it.
 
     >>> format_share(9, 50, "queries"), format_share(3, 10_000, "queries")
-    ('18% of queries', '3 of 10,000 queries')
+    ('18 % of queries', '3 of 10,000 queries')
     """
     percent = format_percent(number / total)
     return f"{percent} of {what}" if percent[0].isdigit() else f"{number:,} of {total:,} {what}"

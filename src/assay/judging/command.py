@@ -167,7 +167,7 @@ def pool_command(
     result = judging.make_pool(named, uncertainty=doubt, **settings)
     result.write(target)
     n, drawn, n_queries = len(result), result.n_drawn, len(result.query_ids)
-    words = f"{drawn:,} of {n:,} pairs to label ({drawn / n:.0%}), {n_queries:,} queries"
+    words = f"{drawn:,} of {n:,} pairs to label ({100 * drawn / n:.0f} %), {n_queries:,} queries"
     sizes = {"pairs": n, "drawn": drawn, "queries": n_queries}
     data = {"file": target, "digest": result.digest, **sizes, "settings": dict(result.settings)}
     summary = output.TextResult(f"{words}. Next: assay label {target}", data)

@@ -393,7 +393,7 @@ def find_flaws(queries: Sequence[SourcedQuery], docs: Mapping[str, str]) -> dict
         many += len(answered) >= _MANY
     again = Counter(_near_key(query.text) for query in queries)
     return {
-        f"copied from their passage ({_COPIED:.0%} of the words or more)": copies,
+        f"copied from their passage ({100 * _COPIED:.0f} % of the words or more)": copies,
         "that refer to an unseen passage": in_view,
         f"whose words occur in {_MANY} documents or more": many,
         "that repeat another query": sum(count - 1 for count in again.values()),

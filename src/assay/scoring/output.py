@@ -29,7 +29,7 @@ def disclosures(scores: Scores, chance: Mapping[str, float] | None = None) -> It
     >>> from assay import evaluate
     >>> run = {"q": {"a": 1, "b": 1, "c": 0}}
     >>> list(disclosures(evaluate(run, {"q": {"a": 1}}, "RR")))
-    ['100% of queries have a value that depends on ties (ties: order)']
+    ['100 % of queries have a value that depends on ties (ties: order)']
     """
     yield from scores.remarks
     for describe in (_missing, _extra, _empty, tied_remark):

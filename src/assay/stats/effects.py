@@ -303,7 +303,7 @@ class SeedComparison:
     over_seeds: TestResult
 
     def __repr__(self) -> str:
-        share = "" if math.isnan(self.seed_share) else f", {self.seed_share:.0%} from seeds"
+        share = "" if math.isnan(self.seed_share) else f", {100 * self.seed_share:.0f} % from seeds"
         p = "no p" if math.isnan(self.p) else f"p={self.p:.4g}"
         return f"SeedComparison(a {self.a!r}, b {self.b!r}, {self.difference!r}, {p}{share})"
 
