@@ -99,7 +99,7 @@ SCORES = WANTED.aligned and assay.evaluate(NEW, QRELS, "RR")
         (lambda: assay.compare(SCORES, SCORES, ties="best"), "ties applies to runs by name"),
         (lambda: assay.compare(SCORES, SCORES, qrels=QRELS), "qrels applies to runs by name"),
         (lambda: assay.compare(NEW, OLD), "This is one run"),
-        (lambda: assay.compare(SCORES), "Scores"),
+        (lambda: assay.compare(SCORES), "two or more systems, found 1"),
         (lambda: assay.fuse(NEW), "fuse takes a list of runs, found dict"),
         (lambda: assay.report.make_report({"a": NEW}), "the run 'a'"),
     ],

@@ -201,7 +201,7 @@ def test_unjudged_share_is_that_of_the_lists() -> None:
         ]
     )
     shown = result.diagnosis["unjudged"].message
-    assert f"{share:.0%}" in shown
+    assert f"{100 * share:.0f} %" in shown
 
 
 def test_what_a_mean_would_hide_stands_beside_it() -> None:

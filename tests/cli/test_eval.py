@@ -271,14 +271,14 @@ def test_remarks_are_counted_in_one_line_and_whole_with_full(assay, folder):
     assert [line for line in brief.out.splitlines() if line.startswith("⚠")] == [
         "⚠ every query gives all its documents the same score · judged queries are missing (1, "
         "counted as 0) · 1 query in the run not judged (left out) · 1 query without a "
-        "relevant document · tied scores affect 33% of queries · details: --full"
+        "relevant document · tied scores affect 33 % of queries · details: --full"
     ]
     beside = assay("eval", "run.txt", "-r", "qrels.txt", "--format", "csv").err
     for remarks in (assay("eval", "run.txt", "-r", "qrels.txt", "--full").out, beside):
         assert "1 query judged but not in the run, counted as 0: 'q3'" in remarks
         assert "1 query in the run but not judged, left out: 'q2'" in remarks
         assert "1 query without a relevant document, counted as 0" in remarks
-        assert "33% of queries have a value that depends on ties (ties: order)" in remarks
+        assert "33 % of queries have a value that depends on ties (ties: order)" in remarks
 
 
 def test_underscores_are_hyphens(assay):

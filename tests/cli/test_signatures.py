@@ -560,7 +560,7 @@ class Said(NamedTuple):
 _NOT_RESULTS = re.compile(
     r"serving|second|timing|time|bytes|per_second|settings|experiment|schema|version"
 )
-_NUMBER = re.compile(r"(?<![\w.:@-])-?\d+(?:\.\d+|(?=%))")
+_NUMBER = re.compile(r"(?<![\w.:@-])-?\d+(?:\.\d+|(?= ?%))")
 
 
 def _say(line: str) -> Said:

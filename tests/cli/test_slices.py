@@ -46,7 +46,7 @@ def test_as_the_library_says(assay, monkeypatch):
         resamples=300,
         slices="kind",
     )
-    own = "coarse: 100% of queries have a value that depends on ties (ties: order)\n\n"
+    own = "coarse: 100 % of queries have a value that depends on ties (ties: order)\n\n"
     assert answer.out.rstrip("\n").replace(own, "") == str(expected)
     data = json.loads(
         assay(

@@ -65,7 +65,7 @@ def test_groups_of_very_uneven_size() -> None:
     systems = [with_users(rng.random(100), users) for _ in range(2)]
     text = " ".join(compare(*systems, by="user").remarks)
     assert "the 21 groups by user are of very uneven size and count like 2.7" in text
-    assert "the largest holds 60% of the queries" in text
+    assert "the largest holds 60 % of queries" in text
     even = [with_users(rng.random(100), [f"u{i // 12}" for i in range(100)]) for _ in range(2)]
     assert GROUPS not in " ".join(compare(*even, by="user").remarks)
 

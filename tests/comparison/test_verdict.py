@@ -144,7 +144,7 @@ def test_the_minimum_detectable_difference_is_said_once_or_as_a_range() -> None:
     sizes = sorted(pair.minimum_detectable for pair in found.pairs)
     assert found.power_note("RR") == (
         f"Minimum detectable difference (80 % power): {sizes[0]:.4f} to {sizes[-1]:.4f}, "
-        "depending on the pair. Losses on up to 7.2% of all queries, however large, may be absent "
+        "depending on the pair. Losses on up to 7.2 % of all queries, however large, may be absent "
         "from this sample (5 % risk)."
     )
     one = compare(*rows[:2], resamples=100)

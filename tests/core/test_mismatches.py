@@ -173,9 +173,9 @@ def test_few_pairs_with_another_prefix_are_other_ids(size, fits):
 
 def test_a_part_of_many_ids_tells_the_share():
     wanted, there = ([f"{i:0{n}d}" for i in range(2000, 3100)] for n in (4, 6))
-    with pytest.raises(MismatchError, match="About 100% of the judged missing from the run"):
+    with pytest.raises(MismatchError, match="About 100 % of the judged missing from the run"):
         check(wanted, there)
-    with pytest.raises(MismatchError, match="About 50% of the judged missing from the run"):
+    with pytest.raises(MismatchError, match="About 50 % of the judged missing from the run"):
         check(wanted, there[::2])
 
 

@@ -289,7 +289,7 @@ def test_constant_vectors_never_look_good():
     expected = label_retrieval({"sensor": same}, labels, k_values=[4], ties="expected")["label"]
     assert expected["sensor2sensor"][4] == pytest.approx(by_order.chance.mean()["P@4"], abs=1e-12)
     assert by_order.micro.counts["P@4"].tied_share == 1.0
-    assert any("100% of queries" in remark for remark in by_order.remarks())
+    assert any("100 % of queries" in remark for remark in by_order.remarks())
 
 
 def test_expected_ties_see_every_item_that_ties_with_the_last():

@@ -172,7 +172,7 @@ def test_equal_scores_of_two_queries_are_no_tie():
 def test_short_lists_and_unjudged():
     report = check(RUN, {q: {"d0": 1} for q in RUN}, measures="P@20")
     assert (report["short-lists-20"].severity, report["short-lists-20"].count) == ("warning", 3)
-    assert "80% of the first 5, 90% of the first 10" in report["unjudged"].message
+    assert "80 % of the first 5, 90 % of the first 10" in report["unjudged"].message
 
 
 def test_unseen_documents():

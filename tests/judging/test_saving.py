@@ -125,7 +125,7 @@ def test_a_report_tells_of_labels(
     answer = assay("report", *runs, "--store", str(stored), "-o", str(file))
     assert answer.code == 0, answer.err
     page = html.unescape(file.read_text())
-    assert "150 of 866 pairs labelled (17%)" in page
+    assert "150 of 866 pairs labelled (17 %)" in page
     assert "dense leads lexical on" in page
     assert SIGNATURE.partition("|")[0] in page
     assert "dense − lexical" in page
@@ -136,12 +136,12 @@ def test_the_dashboard_tells_of_labels(stored: Path) -> None:
     client = Client(stored)
     views = client("/run/1.json").json["views"]
     assert views[0]["text"].startswith("dense leads lexical on")
-    assert views[0]["text"].endswith("; 150 of 866 pairs labelled (17%)")
+    assert views[0]["text"].endswith("; 150 of 866 pairs labelled (17 %)")
     page = client("/run/1").text
     verdict = page[page.index('<div class="verdict">') :].partition("</div>")[0]
     assert verdict.startswith('<div class="verdict"><p>dense leads lexical on')
     assert "<small>" in verdict
-    assert "150 of 866 pairs labelled (17%)</small>" in verdict
+    assert "150 of 866 pairs labelled (17 %)</small>" in verdict
     assert page.count("dense leads lexical on") == 1
     assert page.count(html.escape(SIGNATURE)) == 1  # among the facts of the run
     assert "weighted κ" in html.unescape(client("/run/4").text)

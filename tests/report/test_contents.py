@@ -44,7 +44,7 @@ def test_chance_is_what_the_runs_bring():
 
 def test_disclosures_name_ties_missing_and_empty_queries():
     remarks = " ".join(demo_report().remarks)
-    assert "coarse: 100% of queries have a value that depends on ties" in remarks
+    assert "coarse: 100 % of queries have a value that depends on ties" in remarks
     values = np.array([[0.5, np.nan, 0.25]])
     scores = made_up(values, ["a", "b", "c"], ["AP"])
     scores.missing[0] = True

@@ -11,8 +11,8 @@ def test_the_same_of_several_measures_is_said_once():
     remarks = [
         lead.format("nDCG@10", "0.0342", "0.0406", " (as for 1 more)"),
         lead.format("AP", "0.0200", "0.0500", ""),
-        "a: 18% of queries have a value that depends on ties (ties: order)",
-        "b: 18% of queries have a value that depends on ties (ties: order)",
+        "a: 18 % of queries have a value that depends on ties (ties: order)",
+        "b: 18 % of queries have a value that depends on ties (ties: order)",
         "all: 3 queries judged but not in the run, counted as 0: '7', '8'",
         "note: 2 documents are alike. They take each other's places; nobody queries them",
     ]
@@ -20,7 +20,7 @@ def test_the_same_of_several_measures_is_said_once():
     assert list(found) == ["Data and systems", "Ties", "Statistics", "Queries"]
     assert found["Statistics"] == [SharedRemark(remarks[0], (remarks[1],), "AP")]
     (ties,) = found["Ties"]
-    assert ties.text.startswith("a and b: 18% of queries")
+    assert ties.text.startswith("a and b: 18 % of queries")
     assert [one.text for one in found["Queries"]] == [remarks[4]]
 
 

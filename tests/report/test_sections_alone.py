@@ -21,7 +21,7 @@ def labelled(name: str = "a vs b") -> RunRecord:
     """A record as `assay compare --pool --save` stores it."""
     lead = "a leads b by 1.1883 on DCG@10 (0.4621 to 1.9145)"
     about = {
-        "verdicts": [f"{lead}; more labels do not help; 150 of 866 pairs labelled (17%)"],
+        "verdicts": [f"{lead}; more labels do not help; 150 of 866 pairs labelled (17 %)"],
         "remarks": ["2 queries have no label"],
         "signature": "labels:human:150",
     }
@@ -39,7 +39,7 @@ def test_the_verdict_comes_first_in_a_sentence_with_its_numbers_below(page: str)
     box = page[page.index('<div class="verdict">') :].partition("</div>")[0]
     assert box == (
         '<div class="verdict"><p>a leads b by 1.1883 on DCG@10 (0.4621 to 1.9145).</p>'
-        "<small>more labels do not help; 150 of 866 pairs labelled (17%)</small>"
+        "<small>more labels do not help; 150 of 866 pairs labelled (17 %)</small>"
     )
     assert page.count("a leads b by") == 1
     assert "<p>2 queries have no label</p>" in page

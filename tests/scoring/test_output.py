@@ -16,16 +16,16 @@ from assay.scoring.output import disclosures
     [
         (1, "1 of 1,000 queries has a value that depends on ties (ties: order)"),
         (4, "4 of 1,000 queries have a value that depends on ties (ties: order)"),
-        (10, "1% of queries have a value that depends on ties (ties: order)"),
+        (10, "1 % of queries have a value that depends on ties (ties: order)"),
         (999, "999 of 1,000 queries have a value that depends on ties (ties: order)"),
-        (1000, "100% of queries have a value that depends on ties (ties: order)"),
+        (1000, "100 % of queries have a value that depends on ties (ties: order)"),
     ],
 )
 def test_few_ties_are_counted_not_rounded_to_none(n_tied, words):
     run = {f"q{n}": {"a": 1.0, "b": 1.0 if n < n_tied else 0.0} for n in range(1000)}
     scores = assay.evaluate(run, {name: {"a": 1} for name in run}, "RR")
     assert words in list(disclosures(scores))
-    assert "0% depend" not in repr(scores).replace("100% depend", "")
+    assert "0 % depend" not in repr(scores).replace("100 % depend", "")
 
 
 def test_tasks_count_few_ties_in_their_own_words():

@@ -279,7 +279,7 @@ def test_repr_says_what_stands_behind_a_number():
     assert "2 queries" in text
     assert "micro" in text
     assert "1 empty" in text
-    assert "50% depend on ties" in text
+    assert "50 % depend on ties" in text
     assert "preset:trec_eval|" in text
 
 

@@ -207,7 +207,7 @@ def test_seeds_in_one_line() -> None:
     a, b = rng.random((3, 9)), rng.random((3, 9))
     found = compare_seeds(a, b)
     assert repr(found.a) == f"SeedSummary({a.mean():.4f} ± {a.mean(1).std(ddof=1):.4f}, 3 seeds)"
-    end = f"p={found.p:.4g}, {100 * found.seed_share:.0f}% from seeds)"
+    end = f"p={found.p:.4g}, {100 * found.seed_share:.0f} % from seeds)"
     assert repr(found).startswith(f"SeedComparison(a {found.a!r}, b {found.b!r}, Interval(")
     assert repr(found).endswith(end)
     assert repr(compare_seeds(a[:1], b)).endswith("at least 3 are needed), no p)")
