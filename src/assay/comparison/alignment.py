@@ -21,7 +21,7 @@ from assay.core.conventions import Conventions
 from assay.core.hits import Hits
 from assay.core.ids import Ids
 from assay.core.mismatches import check_match
-from assay.core.text import did_you_mean
+from assay.core.text import did_you_mean, remark_about
 from assay.errors import MismatchError, UsageError
 from assay.measures import Measure, parse_many
 from assay.scoring.scores import Scores, signature_of
@@ -289,7 +289,7 @@ def _remarks(
     yield from _describe_near(names, answered)
     if len(names) > 1:
         for name, scores in zip(names, systems, strict=True):
-            yield from (f"{name}: {remark}" for remark in scores.remarks)
+            yield from (remark_about(name, remark) for remark in scores.remarks)
     alike: dict[bytes, list[str]] = {}
     for name, row in zip(names, values, strict=True):
         alike.setdefault(row.tobytes(), []).append(name)

@@ -169,8 +169,8 @@ def own_callable(name: str, form: str) -> Callable[..., Any]:
     written = str(getattr(function, "__module__", "") or "").partition(".")[0]
     if function is None or not _is_own(written):
         raise UsageError(
-            "Functions named in a file must lie in the current folder or on PYTHONPATH. Move "
-            f"{name!r} there."
+            f"A file may name only functions of your own modules, which {name!r} is not. Write "
+            "one in the current folder or a folder of PYTHONPATH that calls it."
         )
     return function
 

@@ -339,4 +339,6 @@ def _columns_cure(kind: str, n_columns: int) -> str:
         return "This is a line of a run. Swap run and judgments."
     if kind == "run" and n_columns == _COLUMNS["qrels"].count(",") + 1:
         return "This is a line of judgments (qrels). Name the run here."
+    if kind == "qrels" and n_columns == 3:
+        return "Insert 0 as the second column, or save it as .tsv with the header query, doc, grade."
     return "Separate the columns by spaces or tabs; an id cannot hold either."

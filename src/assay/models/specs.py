@@ -69,10 +69,11 @@ class _Models(SpecRegistry):
     """Models by name; one of a hub is told how to write it."""
 
     def unknown(self, spec: str) -> UsageError:
-        error = super().unknown(spec)
-        if not re.fullmatch(r"[\w.-]+/[\w.-]+", spec):
+        error, spelt = super().unknown(spec), re.fullmatch(r"(?![.-])[\w.-]+(/[\w.-]+)?", spec)
+        if not spelt or " Did you mean " in str(error):
             return error
-        return UsageError(f"{error} Write st:{spec} for a model of sentence-transformers.")
+        action = f"Write st:{spec} for a model of sentence-transformers. Known:"
+        return UsageError(str(error).replace("Known:", action, 1))
 
 
 _LOAD: Final = "assay.models.adapters.{}:load"

@@ -213,14 +213,15 @@ class ModelResults(Shown):
         return self._lay_out(tables, whole=False)
 
     def _lay_out(self, tables: list[Table], *, whole: bool) -> Page:
-        page: Page = [self._field_table()]
+        page: Page = []
         if (paired := self._named_paired()) is not None:
             guess = {name_in_field(name): p for name, p in (self.firsts[0].uniform() or {}).items()}
             # A measure on which any guess is right heads no verdict.
             names = sorted(paired.verdicts, key=lambda name: guess.get(name) == 1)
             selected = names if whole else names[:1]
             page += verdict_words(paired.verdicts[name] for name in selected)
-            page += [Words(words, "remark") for words in paired.remarks]
+        page.append(self._field_table())
+        page += [] if paired is None else [Words(words, "remark") for words in paired.remarks]
         if self.comparison is not None and self._has_seeds:
             page.append(Words(self.comparison.advice, "method"))
         if (clusters := self.firsts[0].clusters) is not None:

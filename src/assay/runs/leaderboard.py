@@ -138,7 +138,9 @@ class Leaderboard(Shown):
             if remark not in shared
         ]
         between = self.aligned.remarks if self.comparison is None else self.comparison.remarks
-        return tuple(dict.fromkeys((*_mixture_remarks(self.runs), *of_runs, *between)))
+        repeated = {f"{run.name}: {remark}" for run in self.runs for remark in shared}
+        rest = (remark for remark in (*of_runs, *between) if remark not in repeated)
+        return tuple(dict.fromkeys((*_mixture_remarks(self.runs), *rest)))
 
     @property
     def group_columns(self) -> tuple[str, ...]:

@@ -143,7 +143,7 @@ class TaskComparison(Comparison):
         undecided = all(pair.outcome == "undecided" for pair in self.pairs)
         if every < 2 or undecided:
             return (block.verdict,)
-        said = f"All {every} neighbouring pairs of the ranking differ significantly"
+        said = f"{'Both' if every == 2 else f'All {every}'} neighbouring pairs of the ranking differ significantly"
         if unclear:
             pairs = f"{unclear} of {every} neighbouring pairs of the ranking"
             said = f"{pairs} {'does' if unclear == 1 else 'do'} not differ significantly"

@@ -23,6 +23,7 @@ from assay.arrays import Floats, exp, log
 from assay.comparison.paper import paper_page
 from assay.core import checks
 from assay.core.conventions import as_settings
+from assay.core.text import Remark
 from assay.errors import FormatError, InputError, MismatchError, ShapeError, UsageError
 from assay.io.arrays import load_npy
 from assay.io.streams import list_folder, read_lines
@@ -596,17 +597,15 @@ class PatchReport(Shown):
     def remarks(self) -> list[str]:
         """Return the warnings."""
         size = {item.name: item.cost.row_bytes for item in self.results}
-        lines = ["bytes per descriptor: " + ", ".join(f"{a} {b}" for a, b in size.items())]
+        sizes = ", ".join(f"{name} {number}" for name, number in size.items())
+        lines: list[str] = [Remark(f"bytes per descriptor: {sizes}", n=0)]
         for item in self.protocols[:1]:
-            lines.append(f"split {item.tasks.split}: {len(item.tasks.scenes)} sequences")
-            if item.tasks.drawn:
-                lines.append(
-                    f"drawn by seed {item.tasks.seed}, without task file: "
-                    f"{', '.join(item.tasks.drawn)}"
-                )
+            used = f"split {item.tasks.split}: {len(item.tasks.scenes)} sequences"
+            lines.append(Remark(used, n=0))
+            if drawn := ", ".join(item.tasks.drawn):
+                lines.append(f"no task file for {drawn} (pairs drawn by seed {item.tasks.seed})")
         lines += [
-            f"{item.name}: {item.empty_rows} descriptors are all zeros and were kept in "
-            "HPatches' tasks"
+            f"{item.name}: {item.empty_rows} descriptors of zeros count in HPatches' tasks"
             for item in self.protocols
             if item.empty_rows
         ]

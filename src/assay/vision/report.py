@@ -15,6 +15,7 @@ from assay.comparison.compare import Comparison, compare
 from assay.comparison.paper import paper_page, paper_table
 from assay.comparison.verdict import verdict_words
 from assay.core import checks
+from assay.core.text import Remark
 from assay.errors import MismatchError, UsageError
 from assay.measures import parse_many
 from assay.runs.record import RunRecord
@@ -526,7 +527,8 @@ class ExperimentReport(Shown):
     def remarks(self) -> list[str]:
         """Return the warnings."""
         experiment = self.found
-        lines = [f"scenes evaluated: {experiment.n_computed}, reused: {experiment.n_reused}"]
+        scenes = f"{experiment.n_computed} scenes evaluated, {experiment.n_reused} reused"
+        lines: list[str] = [Remark(scenes, n=0)]
         lines += experiment.notes[:_MOST_NOTES]
         if len(experiment.notes) > _MOST_NOTES:
             lines.append(f"… and {len(experiment.notes) - _MOST_NOTES} more such notes")
