@@ -120,7 +120,7 @@ def _check_names(names: Iterable[str] | None, count: int) -> tuple[str, ...]:
     twice = next((name for name in labels if labels.count(name) > 1), None)
     if twice is not None or "" in labels:
         fault = "one name is empty" if twice is None else f"{twice!r} names two systems"
-        raise UsageError(f"Each system needs its own name: {fault}. Rename it.")
+        raise UsageError(f"Each system needs its own name: {fault}. Pass other names.")
     return labels
 
 

@@ -74,9 +74,9 @@ def open_door(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[
             path = os.path.join(os.path.dirname(file), name)
             if os.path.exists(f"{path}.py") or os.path.exists(os.path.join(path, "__init__.py")):
                 return import_module(f"{package}.{name}")
-        names = [] if name.startswith("_") else read_homes()
-        hint = OnDemand("assay.core.text").did_you_mean(name, names).replace(" Did", ". Did")
-        raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
+        names = () if name.startswith("_") else read_homes()
+        hint = OnDemand("assay.core.text").did_you_mean(name, names)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}.{hint}")
 
     def list_attributes() -> list[str]:
         attributes = vars(import_module(package))

@@ -69,11 +69,10 @@ class _Models(SpecRegistry):
     """Models by name; one of a hub is told how to write it."""
 
     def unknown(self, spec: str) -> UsageError:
-        error, spelt = super().unknown(spec), re.fullmatch(r"(?![.-])[\w.-]+(/[\w.-]+)?", spec)
-        if not spelt or " Did you mean " in str(error):
-            return error
-        action = f"Write st:{spec} for a model of sentence-transformers. Known:"
-        return UsageError(str(error).replace("Known:", action, 1))
+        error = str(super().unknown(spec))
+        if re.fullmatch(r"(?![.-])[\w.-]+(/[\w.-]+)?", spec) and "Did you mean" not in error:
+            error = error.replace("Known:", f"Write st:{spec} for sentence-transformers. Known:")
+        return UsageError(error)
 
 
 _LOAD: Final = "assay.models.adapters.{}:load"
