@@ -365,7 +365,7 @@ def test_metres_groups_and_predictability(assay, tmp_path):
         (["--confidence"], "needs scores or logits"),
         (["--coordinates", "nowhere.csv"], "nowhere.csv"),
         (["--coordinates", "odd.csv"], "Name it lat, latitude"),
-        (["--coordinates", "bad.csv"], "bad.csv, row 0: 'north' is no number of degrees"),
+        (["--coordinates", "bad.csv"], "bad.csv, row 0: 'north' is not a number"),
         (["--train-users", "p.csv:user"], "--train-users requires --train"),
     ],
 )
