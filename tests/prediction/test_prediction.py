@@ -317,7 +317,7 @@ def test_lists_that_make_no_sense(lists, targets, error, words):
 
 
 def test_a_vocabulary_smaller_than_what_is_named():
-    with pytest.raises(ValueRangeError, match="n_classes is 2. At least 3 classes occur"):
+    with pytest.raises(ValueRangeError, match=r"n_classes is 2\. At least 3 classes occur"):
         evaluate_candidates([[1, 2]], [3], n_classes=2)
 
 
