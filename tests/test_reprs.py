@@ -258,14 +258,21 @@ def test_hints_stand_in_the_messages_of_commands(assay, demo, monkeypatch):
     assert "Pass the id of a query, not its text." in answer.err
 
 
-def test_a_model_of_a_hub_is_told_its_prefix():
-    spec = "sentence-transformers/all-MiniLM-L6-v2"
+@pytest.mark.parametrize(
+    "spec", ["sentence-transformers/all-MiniLM-L6-v2", "all-MiniLM-L6-v2", "bge-small-en-v1.5"]
+)
+def test_a_model_of_a_hub_is_told_its_prefix(spec):
     for look_up in (find_kind, encoder):
-        with pytest.raises(UsageError, match=f"Write st:{spec}"):
+        with pytest.raises(UsageError, match=f"Write st:{spec} for sentence-transformers. Known"):
             look_up(spec)
+
+
+def test_a_misspelt_model_or_attribute_is_told_the_nearest():
     with pytest.raises(UsageError) as caught:
         find_kind("bm26")
     assert "st:bm26" not in str(caught.value)
+    with pytest.raises(AttributeError, match=r"no attribute 'evalute'\. Did you mean evaluate"):
+        library.evalute  # noqa: B018
 
 
 def test_a_corpus_that_is_not_there(tmp_path):

@@ -816,7 +816,7 @@ def test_places_of_saved_runs(home: Path, assay: Callable[..., Any]) -> None:
     assert number >= 1
     assert 0 <= start < end
     many = assay("explain", "--saved", "--query", "q01", "--places", "30", "--json")
-    assert "--places 30: stored runs hold the first 10 documents" in many.err
+    assert "--places 30: stored runs hold only the first 10 documents" in many.err
     assert [len(system["results"]) for system in json.loads(many.out)["systems"]] == [10, 10]
 
 

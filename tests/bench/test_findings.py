@@ -208,7 +208,7 @@ def test_what_a_mean_would_hide_stands_beside_it() -> None:
     result = run_bench(small(), ["bm25", "tfidf"], measures="nDCG@100, Success@40")
     wanted = (
         "all: nDCG@100: the cutoff exceeds the 40 documents of the collection",
-        "all: Success@40 is always 1 here: any order of the documents is right (chance 100 %)",
+        "all: always 1 in a complete ranking: Success@40 (chance 100 %)",
     )
     said = result.to_dict()["remarks"]
     assert [said.count(one) for one in wanted] == [1, 1]

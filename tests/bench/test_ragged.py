@@ -536,7 +536,7 @@ def test_the_cache_takes_rows_of_any_length(tmp_path):
         (lambda rows: [*rows[:-1], rows[-1] * np.nan], "NaN or infinite"),
         (lambda rows: [*rows[:-1], rows[-1] * np.inf], "NaN or infinite"),
         (lambda rows: [row.astype("U5") for row in rows], "not numbers"),
-        (lambda rows: [row[:0] for row in rows], "Encoder 'own' returned no token for 7 texts"),
+        (lambda rows: [row[:0] for row in rows], "'own' returned no token for any text"),
         (lambda rows: 3, "must be a list|list"),
     ],
 )

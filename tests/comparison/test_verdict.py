@@ -143,13 +143,13 @@ def test_the_minimum_detectable_difference_is_said_once_or_as_a_range() -> None:
     found = compare(*rows, resamples=100)
     sizes = sorted(pair.minimum_detectable for pair in found.pairs)
     assert found.power_note("RR") == (
-        f"Minimum detectable difference (80 % power): {sizes[0]:.4f} to {sizes[-1]:.4f}, "
+        f"Minimum detectable difference on RR (80 % power): {sizes[0]:.4f} to {sizes[-1]:.4f}, "
         "depending on the pair. Losses on up to 7.2 % of all queries, however large, may be absent "
         "from this sample (5 % risk)."
     )
     one = compare(*rows[:2], resamples=100)
     only = one.pairs[0].minimum_detectable
-    assert f"Minimum detectable difference (80 % power): {only:.4f}. " in one.power_note("RR")
+    assert f"Minimum detectable difference on RR (80 % power): {only:.4f}. " in one.power_note("RR")
     assert compare(rows[0], rows[0]).power_note("RR") == ""
 
 

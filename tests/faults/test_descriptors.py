@@ -138,7 +138,7 @@ def test_unreadable_images_are_listed_and_the_rest_goes_on(
     assert "truncated" in answer.out
     assert "v_astronaut" not in answer.out.split("FAILED", 1)[1]
     again = assay("descriptors", "run", "e.yaml", "--full")
-    assert "scenes evaluated: 2, reused: 1" in again.out  # failures are tried again
+    assert "2 scenes evaluated, 1 reused" in again.out  # failures are tried again
 
 
 @pytest.mark.parametrize(("n_scenes", "words"), [(2, "fewer distractors"), (1, "not computed")])

@@ -85,7 +85,7 @@ def test_it_is_off_unless_it_was_asked_for(place: Path):
 
 
 def test_editing_without_a_token_is_refused(place: Path, client: Client):
-    with pytest.raises(UsageError, match="with a token only"):
+    with pytest.raises(UsageError, match="requires a token"):
         make_app(StoreHandle(place), allow_edit=True)
     before = state_of(place)
     assert post(client, headers={"cookie": None}, add="x").status == 401

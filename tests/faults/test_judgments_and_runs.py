@@ -164,7 +164,7 @@ def test_faulty_lines_of_a_run_are_named(tmp_path, line, error, found):
 @pytest.mark.parametrize(
     ("line", "error", "found"),
     [
-        ("q 0 a", FormatError, "line 2: expected 4 columns .*found 3"),
+        ("q 0 a", FormatError, "line 2: expected 4 columns .*found 3.* Insert 0 as the second"),
         ("q 0 a nan", ValueRangeError, "line 2: the grade 'nan' is not finite"),
         ("q 0 a relevant", FormatError, "line 2: the grade 'relevant' is not a number"),
     ],

@@ -140,7 +140,7 @@ def test_labels_of_prototypes_from_json(capsys):
     asked = [*CROSSMODAL, "--prototype-embeddings", "p.npy", "--prototype-labels"]
     assert main([*asked, "p.json"]) == 0
     capsys.readouterr()
-    refused(capsys, [*asked, "meta.json"], 3, "must hold a list with one label per prototype")
+    refused(capsys, [*asked, "meta.json"], 3, "is not a list. Write one label per prototype")
 
 
 def test_wrong_names_in_an_npz_are_told_with_a_right_one(capsys):

@@ -152,7 +152,7 @@ def test_labels_of_text_with_gaps():
         (
             lambda: Training.of([0], n_classes=2).majority([2]),
             ValueRangeError,
-            "targets, row 0: 2 is not −1 to 1",
+            "targets, row 0: 2 is not a class. Use −1 to 1",
         ),
         (lambda: Training.of([0], n_classes=2).majority([0.5]), ValueRangeError, "float64"),
         (

@@ -134,6 +134,8 @@ def test_text_labels_for_baselines(assay, files):
 def test_seeds_and_the_sentence_about_tests(assay, files):
     (files / "copy.npz").write_bytes((files / "a1.npz").read_bytes())
     names = [f"{m}={m}{s}.npz" for m in "ab" for s in range(3)]
+    screen = assay("predict", *names, "-m", "RR").out
+    assert screen.startswith("a is better than b on MRR\nLead ")  # verdict first, numbers second
     code, out, _ = assay("predict", *names, "a=copy.npz", "-m", "Acc@1", "-m", "RR", "--full")
     assert code == 0
     assert "copy.npz repeats a1.npz exactly: not counted as a seed" in out
@@ -365,7 +367,7 @@ def test_metres_groups_and_predictability(assay, tmp_path):
         (["--confidence"], "needs scores or logits"),
         (["--coordinates", "nowhere.csv"], "nowhere.csv"),
         (["--coordinates", "odd.csv"], "Name it lat, latitude"),
-        (["--coordinates", "bad.csv"], "bad.csv, row 0: 'north' is no number of degrees"),
+        (["--coordinates", "bad.csv"], "bad.csv, row 0: 'north' is not a number"),
         (["--train-users", "p.csv:user"], "--train-users requires --train"),
     ],
 )

@@ -134,7 +134,7 @@ def test_contradictions_are_reported(tmp_path, data, words):
         ('{"acc@1": ', FormatError, "a.json"),
         ('{"acc@1": NaN}', FormatError, "a.json"),
         *(
-            (f'{{"acc@1": 20, "total": {number}}}', FormatError, r"beyond the range|exceeds 10\^15")
+            (f'{{"acc@1": 20, "total": {number}}}', FormatError, r"exceeds the range|up to 10\^15")
             for number in ("1e999", "1" + "0" * 400, "-1" + "0" * 400, "1" + "0" * 30)
         ),
     ],

@@ -17,7 +17,7 @@ DEMO = "descriptors demo --descriptor ORB --strongest 20 --json"
 _NO_IDS = "rows are the identities of patches and keypoints"
 _OPENCV = "pictures are described by OpenCV"
 # From what is kept; how many scenes were, it says.
-_REUSED = ((r'"(computed|reused)": \d+', r'"\1": 0'), (r"scenes evaluated: \d+, reused: \d+", ""))
+_REUSED = ((r'"(computed|reused)": \d+', r'"\1": 0'), (r"\d+ scenes evaluated, \d+ reused", ""))
 
 TABLE: Table = {
     "descriptors patches": {

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from assay import Ids, Scores, compare, parse_many, preset
+from assay.core.text import Remark
 from assay.errors import UsageError
 from assay.runs import RunRecord, rank_records
 from assay.runs.run_files import score_run_files
@@ -94,6 +95,17 @@ def test_remarks_warn_of_other_datasets_and_query_sets() -> None:
     remarks = " ".join(rank_records(records, resamples=300).remarks)
     assert "2 datasets (x, y)" in remarks
     assert "different query sets" in remarks
+
+
+def test_a_remark_on_all_runs_stands_once() -> None:
+    about = Remark("judgments read from 'a' and 'b'", n=0)
+    records = [make_record("a", 0.1), make_record("b", 0.0)]
+    records = [
+        one.replace(scores=replace(one.scored(), remarks=(about,), settings={})) for one in records
+    ]
+    told = [words for words in rank_records(records, resamples=300).remarks if "judgments" in words]
+    assert told == [f"all: {about}"]
+    assert told[0].n == 0  # information, which gets no warning sign
 
 
 def test_nothing_to_compare_is_refused() -> None:

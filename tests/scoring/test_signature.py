@@ -165,7 +165,7 @@ def test_a_cut_beyond_the_collection_and_certain_chance_are_remarked_on():
     assert any("P@50: the cutoff exceeds the 30" in remark for remark in disclosures(scores))
     assert not any("P@5:" in remark for remark in disclosures(scores))
     remarks = list(disclosures(scores, {"P@5": 1.0, "P@50": 0.3}))
-    assert any("P@5 is always 1 here" in remark for remark in remarks)
+    assert any("always 1 in a complete ranking: P@5" in remark for remark in remarks)
 
 
 def test_labels_of_one_class_are_remarked_on():

@@ -605,7 +605,7 @@ def test_the_tables_of_tasks_hold_the_numbers_of_the_pairs() -> None:
     assert [row[4].value for row in standings.rows] == ["6", "3", "0"]
     assert [row[1].best for row in standings.rows] == [True, False, False]
     assert "max-t over all 3 pairs" in found.method
-    assert found.verdicts[1] == "All 2 neighbouring pairs of the ranking differ significantly"
+    assert found.verdicts[1] == "Both neighbouring pairs of the ranking differ significantly"
     assert found.family == "all 3 pairs of 3 systems"
     assert found.method.startswith("p: max-t over all 3 pairs of 3 systems, 300 ")
     assert "differences are simultaneous (90 % jointly)" in found.method

@@ -87,7 +87,7 @@ def make_doc_of(rule: DocOf) -> Callable[[str], str] | None:
         pattern = re.compile(rule)
     except re.error as error:
         raise UsageError(
-            f"doc_of {rule!r:.80} is no regular expression: {error}. Fix it."
+            f"doc_of {rule!r:.80} is no regular expression: {error}. Write one such as '([^#]+)'."
         ) from None
     if pattern.groups != 1:
         raise UsageError(

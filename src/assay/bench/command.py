@@ -185,7 +185,7 @@ def command(*, saving: Saving, consent: Consent, gate: Gate, **params: Any) -> i
         saving.save(records, params["config"], *request.files)
     if blocked:
         name, reason = next(iter(result.left_out.items()))
-        raise InputError(f"The check could not run: {name} cannot run ({reason}). Remove it.")
+        raise InputError(f"The check could not run: {name} cannot run ({reason}). Omit that model.")
     report = BenchReport(result, board, answer, curves)
     _narrate_idle_options(result, request, params["where"])
     _write_files(report, params)
@@ -416,7 +416,7 @@ def _explain_files(runs: Texts, params: Params, places: int) -> Answers:
 
 def _explain_stored(runs: Texts, params: Params, places: int) -> Answers:
     if places > PLACES:
-        output.log(f"--places {places}: stored runs hold the first {PLACES} documents. Lower it.")
+        output.log(f"--places {places}: stored runs hold only the first {PLACES} documents.")
     with options.open_store(params["store"]) as store:
         if runs:
             stored = [store.run(run) for run in runs]

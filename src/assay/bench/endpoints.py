@@ -263,7 +263,7 @@ class HttpSearch:
             raise UsageError(f"{place}: unknown quoting {min(quotes)!r}. Write {{{{query:json}}}}.")
         names = {name for name, _ in slots}
         if {"query", "k"} & {rule.query for rule in self.rules}:
-            raise UsageError(f"{place}: filter columns cannot be 'query' or 'k'. Rename it.")
+            raise UsageError(f"{place}: no filter column may be 'query' or 'k'. Rename it.")
         missing = [] if {"query", "vector"} & names else ["query"]
         missing += [] if "k" in names or self.most else ["k"]
         missing += [rule.query for rule in self.rules if rule.query not in names]
@@ -271,7 +271,7 @@ class HttpSearch:
             slot = f"{{{{{missing[0]}}}}}"
             raise UsageError(f"{place}: the body lacks {slot}. Add it.")
         if self.key_env and not os.environ.get(self.key_env, "").strip():
-            raise UsageError(f"{place}: {self.key_env} is not set. Set it.")
+            raise UsageError(f"{place}: {self.key_env} is not set. Export it with your key.")
         self.endpoint()
 
     def endpoint(self) -> Endpoint:

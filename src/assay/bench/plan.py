@@ -190,7 +190,7 @@ class Fusion:
         """Reject invalid fusions."""
         named = f"The fusion {self.name!r}"
         if self.tune is not None and self.weights is not None:
-            raise UsageError(f"{named} has weights and tune. Remove one.")
+            raise UsageError(f"{named} has weights and tune. Keep one of them.")
         if self.method not in METHODS or self.normalize not in NORMALIZATIONS:
             raise UsageError(
                 f"{named} has method {self.method!r}, normalisation {self.normalize!r}. "
@@ -200,7 +200,7 @@ class Fusion:
         if number < 2 or len(set(self.members)) < number:
             raise UsageError(f"{named} is of {members}. Name two different models or more.")
         if self.weights is not None and len(self.weights) != number:
-            raise UsageError(f"{named} has {number} models, {len(self.weights)} weights. Fix it.")
+            raise UsageError(f"{named} has {len(self.weights)} weights. Pass {number}.")
 
     @classmethod
     def parse(cls, text: str) -> Fusion:

@@ -47,13 +47,13 @@ _COSTS: Final = ("model", "dimension", "texts/s", "memory", "search/query")
 # Findings by their codes, where one line is for all of them.
 _LATER: Final = "recall may be lower for documents added later."
 _IN_SHORT: Final = {
-    "all-fail": ("query", "where every system scores 0"),
-    "disagreement": ("query", "where systems differ by ≥ 0.5"),
-    "duplicate-docs": ("group", "of duplicate documents"),
-    "files": ("file", "left out"),
-    "left-out": ("system", "left out"),
-    "near-duplicate-docs": ("pair", "of near-duplicate documents"),
-    "zero-vectors": ("text", "without a vector"),
+    "absent-docs": ("judged document", "not in the collection (cannot be retrieved)"),
+    "absent-queries": ("judged query", "without a text (excluded)"),
+    "duplicate-docs": ("group", "of duplicate documents (unjudged copies count as not relevant)"),
+    "empty-docs": ("document", "without text (cannot be retrieved)"),
+    "empty-queries": ("judged query", "with empty text (score 0)"),
+    "left-out": ("system", "left out (cannot run here)"),
+    "zero-vectors": ("text", "without a vector (cannot be retrieved)"),
 }
 
 

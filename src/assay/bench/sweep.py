@@ -82,7 +82,7 @@ class Sweep:
             plan = replace(plan, indexes=tuple(chain.from_iterable(specs.values())))
         if not curves:
             needs = {"depth": "a reranker", "weight": "a fusion"}.get(self.option, "an index")
-            raise UsageError(f"The sweep of {self.option} needs {needs}. Add one.")
+            raise UsageError(f"The sweep of {self.option} needs {needs}. Add one with --model.")
         return plan, curves
 
     def _set(self, spec: str, value: str) -> str:
@@ -104,7 +104,7 @@ def _set_depth(value: str) -> dict[str, Any]:
 def _set_weight(value: str) -> dict[str, Any]:
     weight = float(value)
     if not 0 < weight < 1:
-        raise UsageError(f"The weight {value} is not between 0 and 1. Correct it.")
+        raise UsageError(f"The weight {value} is not between 0 and 1. Write 0.5, say.")
     return {"weights": (weight, 1 - weight), "tune": None}
 
 

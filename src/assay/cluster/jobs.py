@@ -400,7 +400,7 @@ def _pairs_by_id(exclude: Any, query_ids: Ids, corpus: Corpus) -> Ints:
         if (numbers < 0).any():
             what = ("query", "doc")[side]
             stranger = listed[int(np.argmax(numbers < 0))][side]
-            raise IdError(f"exclude names the {what} {stranger!r}, an unknown {what}. Correct it.")
+            raise IdError(f"exclude names an unknown {what}, {stranger!r}. Drop that pair.")
     return np.stack([queries, docs], axis=1)
 
 

@@ -119,7 +119,7 @@ class Cluster:
         checks.check_cutoff(self.query_block, "query_block")
         checks.check_cutoff(self.threads, "threads")
         if self.in_flight is not None and checks.check_cutoff(self.in_flight, "in_flight") < 3:
-            raise UsageError("in_flight is below 3 (two results and their merge). Raise it.")
+            raise UsageError("in_flight is below 3 (two results and their merge). Use 3 or more.")
 
     @property
     def most_held(self) -> int:

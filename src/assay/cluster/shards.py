@@ -221,7 +221,7 @@ def open_shard(shard: Shard) -> Iterator[ShardContent]:
                     content = content._replace(ids=read_ids(ids, "doc"))
             rows = content.shape[0] if content.shape else 0
             if shard.rows is not None and rows != shard.rows:
-                raise FormatError(f"it has {rows} rows, the manifest says {shard.rows}. Fix it.")
+                raise FormatError(f"it has {rows} rows, the manifest says {shard.rows}. Change it.")
             if content.ids is not None and len(content.ids) != rows:
                 raise FormatError(f"it has {rows} rows and {len(content.ids)} ids.")
             yield content
@@ -302,7 +302,7 @@ def _stack_lists(column: Any, name: str) -> Array:
     if hasattr(lists, "value_lengths"):
         lengths = set(lists.value_lengths().unique().to_pylist())
     if left or lengths != {width}:
-        raise FormatError(f"the column {name!r} has lists of different lengths. Correct it.")
+        raise FormatError(f"the column {name!r} has lists of different lengths. Write equal ones.")
     return np.ascontiguousarray(flat).reshape(len(lists), width)
 
 

@@ -177,7 +177,7 @@ def _match_targets(named: list[Any], targets_named: list[Any], corpus: Corpus) -
     for row, target in enumerate(named):
         if target is not None and numbers[row] < 0:
             raise IdError(
-                f"The target {target!r} of query row {row} is not among the docs. Correct it."
+                f"The target {target!r} of query row {row} is not a document. Pass ids of docs."
             )
     return numbers
 

@@ -377,7 +377,7 @@ def _lists(retrieved: Any, k: int, n_docs: int | None) -> Ints:
         limit = "" if n_docs is None else f" for {n_docs} documents"
         raise ValueRangeError(
             f"retrieved_indices holds {docs[row, column]} at row {row}, column {column}, out "
-            f"of range{limit}. Correct it."
+            f"of range{limit}. Pass row numbers of the documents."
         )
     return docs[:, :k].astype(np.int64)
 

@@ -253,7 +253,7 @@ def _learned_directions(sample: Floats, bits: int, seed: int) -> tuple[Floats, F
     dimensions = sample.shape[1]
     if bits > dimensions:
         raise UsageError(
-            f"itq makes at most {dimensions} bits (one per dimension), not {bits}. Lower it."
+            f"itq makes at most one bit per dimension, not {bits}. Use {dimensions} or fewer."
         )
     rng = np.random.default_rng(seed)
     centre = sample.mean(axis=0)
@@ -397,7 +397,7 @@ def _spec_encoder(
 def _truncated(spec: CodeSpec, docs: NDArray[Any], metric: str) -> CodeEncoder:
     width = spec.number
     if width > docs.shape[1]:
-        raise UsageError(f"mrl:{width} exceeds the {docs.shape[1]} dimensions. Lower it.")
+        raise UsageError(f"mrl:{width} exceeds the {docs.shape[1]} dimensions. Use fewer.")
     if spec.then is None:
         dtype = docs.dtype
 

@@ -221,7 +221,7 @@ def _plan(
     further = [name for name in dict.fromkeys(names) if name not in METHODS]
     lengths = _whole_numbers(bits, "bits")
     if lengths and lengths[-1] > MOST_BITS:
-        raise UsageError(f"Codes of {lengths[-1]} bits exceed {MOST_BITS}. Lower it.")
+        raise UsageError(f"Codes of {lengths[-1]} bits exceed {MOST_BITS}. Use fewer (--bits).")
     plan: list[tuple[str, int | None]] = []
     remarks = []
     for name in (name for name in METHODS if name in names):

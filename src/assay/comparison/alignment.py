@@ -21,7 +21,7 @@ from assay.core.conventions import Conventions
 from assay.core.hits import Hits
 from assay.core.ids import Ids
 from assay.core.mismatches import check_match
-from assay.core.text import did_you_mean
+from assay.core.text import did_you_mean, remark_about
 from assay.errors import MismatchError, UsageError
 from assay.measures import Measure, parse_many
 from assay.scoring.scores import Scores, signature_of
@@ -120,7 +120,7 @@ def _check_names(names: Iterable[str] | None, count: int) -> tuple[str, ...]:
     twice = next((name for name in labels if labels.count(name) > 1), None)
     if twice is not None or "" in labels:
         fault = "one name is empty" if twice is None else f"{twice!r} names two systems"
-        raise UsageError(f"Each system needs its own name: {fault}. Rename it.")
+        raise UsageError(f"Each system needs its own name: {fault}. Pass other names.")
     return labels
 
 
@@ -289,7 +289,7 @@ def _remarks(
     yield from _describe_near(names, answered)
     if len(names) > 1:
         for name, scores in zip(names, systems, strict=True):
-            yield from (f"{name}: {remark}" for remark in scores.remarks)
+            yield from (remark_about(name, remark) for remark in scores.remarks)
     alike: dict[bytes, list[str]] = {}
     for name, row in zip(names, values, strict=True):
         alike.setdefault(row.tobytes(), []).append(name)

@@ -383,9 +383,9 @@ def _expand(family: str, text: str) -> list[_Line]:
 def _number(family: str, text: str) -> float:
     """Read a number as trec_eval does: decimals of a rank do not count."""
     if not re.fullmatch(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)", text):
-        raise MeasureError(f"{text!r:.40}, a parameter of {family}, is not a number. Correct it.")
+        raise MeasureError(f"{text!r:.40}, a parameter of {family}, is not a number. Write one.")
     if abs(float(text)) > _LARGEST:
-        raise MeasureError(f"{text:.20}…, a parameter of {family}, exceeds 10^12. Correct it.")
+        raise MeasureError(f"{text:.20}…, a parameter of {family}, exceeds 10^12. Lower it.")
     return float(int(float(text)) if FAMILIES[family].params == "cuts" else float(text))
 
 
@@ -403,7 +403,7 @@ def _check(family: str, params: tuple[str, ...], kind: str) -> tuple[str, ...]:
     counts = {"relstring": 1, "set_F": 1, "utility": 4, "rbp": 1, "rbp_resid": 1}
     if params and len(params) != counts.get(family, len(params)):
         raise MeasureError(
-            f"{family} takes {counts[family]} numbers, found {len(params)}. Correct them."
+            f"{family} takes {counts[family]} numbers, found {len(params)}. Pass {counts[family]}."
         )
     return params
 

@@ -121,9 +121,7 @@ class Conventions:
                 f"{self.ties!r}. Choose one of the two."
             )
         if not isinstance(self.preset, str) or not re.fullmatch(r"\w+\*?", self.preset):
-            raise ConventionError(
-                f"A preset name holds letters, digits and _ only, found {self.preset!r}. Rename it."
-            )
+            raise ConventionError(f"Invalid preset {self.preset!r}. Use letters, digits and _.")
         object.__setattr__(self, "preset", _new_name(self.preset))
         if isinstance(self.depth, bool) or not isinstance(self.depth, int) or self.depth < 0:
             raise ConventionError(

@@ -71,11 +71,12 @@ def open_door(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[
                 value = getattr(import_module(homes[name]), name)
                 setattr(import_module(package), name, value)
                 return value
-            if os.path.exists(os.path.join(os.path.dirname(file), name + ".py")) or os.path.exists(
-                os.path.join(os.path.dirname(file), name, "__init__.py")
-            ):
+            path = os.path.join(os.path.dirname(file), name)
+            if os.path.exists(f"{path}.py") or os.path.exists(os.path.join(path, "__init__.py")):
                 return import_module(f"{package}.{name}")
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        names = () if name.startswith("_") else read_homes()
+        hint = OnDemand("assay.core.text").did_you_mean(name, names)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}.{hint}")
 
     def list_attributes() -> list[str]:
         attributes = vars(import_module(package))

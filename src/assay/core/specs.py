@@ -169,8 +169,8 @@ def own_callable(name: str, form: str) -> Callable[..., Any]:
     written = str(getattr(function, "__module__", "") or "").partition(".")[0]
     if function is None or not _is_own(written):
         raise UsageError(
-            "Functions named in a file must lie in the current folder or on PYTHONPATH. Move "
-            f"{name!r} there."
+            f"{name!r} cannot be used: files may name functions of your own modules only. Write "
+            "one in the current folder or on PYTHONPATH."
         )
     return function
 

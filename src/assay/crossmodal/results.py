@@ -20,6 +20,7 @@ from assay.arrays import Floats, Ints, numbers_or_none, or_none
 from assay.comparison.paper import paper_page
 from assay.core.hits import Hits
 from assay.core.ids import Ids
+from assay.core.text import remark_about
 from assay.crossmodal import tables
 from assay.crossmodal.plugin import PROTOCOLS
 from assay.crossmodal.samples import PROTOTYPE, Direction
@@ -477,7 +478,7 @@ class CrossmodalResult(Shown, Mapping[str, Any]):
         for result in self.directions:
             start = f"{result.level}, " if len(self) > 1 else ""
             for remark in result.remarks():
-                yield f"{start}{result.direction.name}: {remark}"
+                yield remark_about(f"{start}{result.direction.name}", remark)
 
     def table(self) -> Table:
         """Return the main table: a row for each level, direction and number."""

@@ -434,7 +434,7 @@ def _read_levels(name: str, path: str, key: str | None) -> dict[str, SampleRows]
     if isinstance(content, list):
         content = {level: content}
     if not isinstance(content, dict) or not content:
-        raise FormatError(f"{path} must hold a list of labels or {{level: labels}}. Correct it.")
+        raise FormatError(f"{path} holds no labels. Write a list, or {{level: list}}.")
     if not all(isinstance(labels, list | dict) for labels in content.values()):
         content = {level: content}  # {sample id: label}
     by_id = {name: part for name, part in content.items() if isinstance(part, dict)}
@@ -526,7 +526,7 @@ def _load_prototypes(path: str, key: str | None, labels: str | None) -> Prototyp
         return Prototypes.of(vectors, names)
     content = parse_json(read_text(labels), labels)
     if not isinstance(content, list):
-        raise FormatError(f"{labels} must hold a list with one label per prototype. Correct it.")
+        raise FormatError(f"{labels} is not a list. Write one label per prototype.")
     return Prototypes.of(vectors, content)
 
 
@@ -575,7 +575,7 @@ def load_text_prototypes_from_metadata(
         raise FormatError(f"{name} must hold a JSON object with one entry per dataset.")
     dataset = _find_entry(metadata, dataset_name, f"{name}: unknown dataset")
     if not isinstance(dataset, dict):
-        raise FormatError(f"{name}: dataset {dataset_name!r} is not a JSON object. Correct it.")
+        raise FormatError(f"{name}: dataset {dataset_name!r} is not a JSON object. Write {{…}}.")
     styles = {key.removeprefix(_FIELD): key for key in dataset if key.startswith(_FIELD)}
     field = _find_entry(styles, style, f"{name}, dataset {dataset_name!r}: unknown caption style")
     texts, place = dataset[field], f"{name}, dataset {dataset_name!r}, {field}"

@@ -246,9 +246,7 @@ def _match(judged: Ids, samples: Ids, direction: str, side: str) -> Ints:
     places = judged.match(samples.as_text() if samples.numbered else samples)
     if (places < 0).any():
         strange = checks.name_few(judged.take(np.flatnonzero(places < 0)))
-        raise MismatchError(
-            f"qrels of {direction}: {strange} is not a sample of {side!r}. Correct it."
-        )
+        raise MismatchError(f"qrels of {direction}: {strange} is not in {side!r}. Use its ids.")
     return places
 
 

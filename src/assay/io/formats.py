@@ -335,8 +335,9 @@ def fault_error(name: str, kind: str, fault: TextFault) -> errors.InputError:
 
 
 def _columns_cure(kind: str, n_columns: int) -> str:
-    if kind == "qrels" and n_columns == _COLUMNS["run"].count(",") + 1:
-        return "This is a line of a run. Swap run and judgments."
-    if kind == "run" and n_columns == _COLUMNS["qrels"].count(",") + 1:
-        return "This is a line of judgments (qrels). Name the run here."
-    return "Separate the columns by spaces or tabs; an id cannot hold either."
+    cures = {
+        ("qrels", 6): "This is a line of a run. Swap run and judgments.",
+        ("qrels", 3): "Insert 0 as the second column, or name the columns in a .tsv file.",
+        ("run", 4): "This is a line of judgments (qrels). Name the run here.",
+    }
+    return cures.get((kind, n_columns), "Separate columns by spaces or tabs; ids hold neither.")

@@ -56,7 +56,7 @@ def _refuse_constant(name: str) -> Any:
 def _finite(text: str) -> float:
     value = float(text)
     if math.isinf(value):
-        raise ValueError(f"the number {text[:40]} is beyond the range of a float. Replace it.")
+        raise ValueError(f"{text[:40]} exceeds the range of a float. Write a smaller number.")
     return value
 
 

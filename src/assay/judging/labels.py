@@ -358,7 +358,7 @@ def _of_table(path: FilePath, by: str, kind: str) -> Iterator[Label]:
 def _as_grade(value: Any, place: str) -> float:
     text = str(value).strip()
     if isinstance(value, bool) or not is_decimal(text):
-        raise ValueRangeError(f"{place}: the grade {text[:40]!r} is not a number. Correct it.")
+        raise ValueRangeError(f"{place}: the grade {text[:40]!r} is not a number. Write 0, 1, 2, …")
     return float(text)
 
 

@@ -213,7 +213,7 @@ def shape_vectors(vectors: Floats32, settings: EncoderSettings, spec: str) -> Fl
     if width is not None:
         if width > vectors.shape[1]:
             raise UsageError(
-                f"dimensions is {width}, but encoder {spec!r} has {vectors.shape[1]}. Lower it."
+                f"dimensions is {width}, but encoder {spec!r} has {vectors.shape[1]}. Use fewer."
             )
         vectors = np.ascontiguousarray(vectors[:, :width])
     scale = settings.normalize or (width is not None and settings.normalize is None)

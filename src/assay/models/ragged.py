@@ -100,7 +100,7 @@ def unpack(kind: VectorKind, rows: Sequence[Floats32], spec: str) -> TokenVector
     sizes = np.array([len(row) - 1 for row in rows])
     if kind == "tokens":
         if not sizes.any():
-            raise ShapeError(f"Encoder {spec!r} returned no token for {len(rows)} texts. Check it.")
+            raise ShapeError(f"{spec!r} returned no token for any text. Return one or more.")
         values = np.concatenate([row[1:] for row in rows]).reshape(-1, widths[0])
         return TokenVectors(values, offsets_of(sizes // widths[0]))
     halves = (sizes // 2).tolist()

@@ -69,10 +69,10 @@ class _Models(SpecRegistry):
     """Models by name; one of a hub is told how to write it."""
 
     def unknown(self, spec: str) -> UsageError:
-        error = super().unknown(spec)
-        if not re.fullmatch(r"[\w.-]+/[\w.-]+", spec):
-            return error
-        return UsageError(f"{error} Write st:{spec} for a model of sentence-transformers.")
+        error = str(super().unknown(spec))
+        if re.fullmatch(r"(?![.-])[\w.-]+(/[\w.-]+)?", spec) and "Did you mean" not in error:
+            error = error.replace("Known:", f"Write st:{spec} for sentence-transformers. Known:")
+        return UsageError(error)
 
 
 _LOAD: Final = "assay.models.adapters.{}:load"

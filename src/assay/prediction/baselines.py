@@ -318,7 +318,7 @@ def _check_classes(values: Any, n_classes: int, what: str) -> Ints:
     if outside.any():
         row = int(np.argmax(outside))
         raise ValueRangeError(
-            f"{what}, row {row}: {array[row]} is not −1 to {n_classes - 1}. Correct it."
+            f"{what}, row {row}: {array[row]} is not a class. Use −1 to {n_classes - 1}."
         )
     return array.astype(np.int64)
 

@@ -127,7 +127,7 @@ def get_performance_dict(return_dict: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueRangeError(f"total is {total:g}. Percentages need samples.")
     for key in SUMS[:-1]:
         if not 0 <= sums[key] <= total * (1 + 1e-9):
-            raise ValueRangeError(f"{key} is {sums[key]:g}, beyond total {total:g}. Correct it.")
+            raise ValueRangeError(f"{key} is {sums[key]:g} of {total:g} (total). Pass counts.")
     performance = {key: return_dict[key] for key in SUMS if key != "ndcg"}
     rates = {**{f"acc@{k}": f"correct@{k}" for k in CUTS}, "mrr": "rr", "ndcg": "ndcg"}
     performance |= {rate: 100 * sums[key] / total for rate, key in rates.items()}
@@ -418,7 +418,7 @@ def _read_numbers(data: Mapping[str, Any], path: str) -> dict[str, float]:
             continue
         number = finite_or_none(value)
         if number is None or abs(number) > LARGEST_WHOLE:
-            raise FormatError(f"{path}: {key} exceeds 10^15. Correct it.")
+            raise FormatError(f"{path}: {key} is not a number up to 10^15. Write a count.")
         numbers[name] = number
     return numbers
 
@@ -451,10 +451,10 @@ def _divide_counts(numbers: Mapping[str, float], path: str) -> dict[str, float]:
     if "ndcg" in numbers and counts and not numbers.keys() & {"mrr", "acc@1"}:
         counts["nDCG@10"] = numbers["ndcg"]
     if counts and "total" in numbers and not total > 0:
-        raise ValueRangeError(f"{path}: total is {total:g}, but counts exist. Correct it.")
+        raise ValueRangeError(f"{path}: total is {total:g}. Write the number of samples.")
     for name, count in counts.items():
         if total and not 0 <= count <= total * (1 + 1e-9):
-            raise ValueRangeError(f"{path}: {name} is {count:g} of {total:g}. Correct it.")
+            raise ValueRangeError(f"{path}: {name} is {count:g} of {total:g}. Write a share of it.")
     return {name: count / total for name, count in counts.items()} if total else {}
 
 

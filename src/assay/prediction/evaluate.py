@@ -162,7 +162,7 @@ def evaluate_candidates(
     remarks = check_labels_match(classes, listed, *places, allow=allow_mismatch, none=not few)
     size = None if n_classes is None else checks.check_cutoff(n_classes, "n_classes")
     if size is not None and size < len(names):
-        raise ValueRangeError(f"n_classes is {size}, but {len(names)} classes occur. Raise it.")
+        raise ValueRangeError(f"n_classes is {size}. At least {len(names)} classes occur.")
     matches = (codes == true[:, None]) & has_target[:, None]
     ranks = np.where(matches.any(axis=1), matches.argmax(axis=1) + 1, 0)
     hits = judge_ranks(ranks, n_docs=size, has_target=has_target, query_ids=query_ids)
@@ -513,7 +513,7 @@ def _check_coordinates(
         if not (abs(lat) <= 90 and abs(lon) <= 360):
             raise ValueRangeError(
                 f"coordinates of {place!r}: {pair!r:.60} is not (latitude −90 to 90, "
-                "longitude). Correct it."
+                "longitude). Write decimal degrees, latitude first."
             )
         places[place] = (lat, lon)
     return places

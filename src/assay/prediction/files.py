@@ -246,7 +246,7 @@ def _open_table(
     table = tables.table_of_records(records, where, name)
     for row, record in enumerate(records):
         if record.keys() != records[0].keys():
-            raise FormatError(f"{where(row)}: keys differ from the first record. Correct them.")
+            raise FormatError(f"{where(row)}: keys differ from the first record. Use the same.")
     return table
 
 
@@ -373,7 +373,7 @@ def _pick_rows(values: list[Any], ids: list[str], samples: list[str], path: str)
         near = describe_near(absent, by_id.keys() - frozenset(samples))
         raise MismatchError(
             f"{path} has no row for {len(absent):,} of {len(samples):,} samples: "
-            f"{checks.name_few(absent)}.{near} Add them."
+            f"{checks.name_few(absent)}.{near} Add their rows."
         )
     return [by_id[sample] for sample in samples]
 
@@ -403,7 +403,7 @@ def read_coordinates(path: str) -> dict[str, tuple[float, float]]:
         if lat is None or lon is None:
             wrong = pair[0] if lat is None else pair[1]
             raise FormatError(
-                f"{path}, row {row}: {wrong!r:.40} is no number of degrees. Correct it."
+                f"{path}, row {row}: {wrong!r:.40} is not a number. Write decimal degrees."
             )
         coordinates[str(place)] = (lat, lon)
     return coordinates

@@ -22,7 +22,7 @@ from assay.comparison.compare import Comparison
 from assay.comparison.paper import paper_page, paper_table
 from assay.comparison.verdict import verdict_words
 from assay.core import checks
-from assay.core.text import parse_whole
+from assay.core.text import parse_whole, remark_about
 from assay.errors import MismatchError, UsageError
 from assay.io.fingerprints import digest_of_file
 from assay.io.streams import split_array
@@ -198,10 +198,10 @@ class ModelResults(Shown):
         """Return the warnings."""
         yield from self.notes
         for _, name, _, result in self._seeds:
-            yield from (f"{name}: {remark}" for remark in result.remarks)
+            yield from (remark_about(name, remark) for remark in result.remarks)
         looks: Any = (self.diagnostics.confidence, self.diagnostics.distances)
         for name, result in chain.from_iterable(look.items() for look in looks):
-            yield from (f"{name}: {remark}" for remark in result.remarks)
+            yield from (remark_about(name, remark) for remark in result.remarks)
 
     def page(self) -> Page:
         """Return tables, verdicts and remarks as a page."""
@@ -209,18 +209,18 @@ class ModelResults(Shown):
 
     def screen(self) -> Page:
         """Return the page without the table of every measure, and with one verdict."""
-        tables = self._tables(whole=False)
-        return self._lay_out(tables, whole=False)
+        return self._lay_out(self._tables(whole=False), whole=False)
 
     def _lay_out(self, tables: list[Table], *, whole: bool) -> Page:
-        page: Page = [self._field_table()]
+        page: Page = []
         if (paired := self._named_paired()) is not None:
             guess = {name_in_field(name): p for name, p in (self.firsts[0].uniform() or {}).items()}
             # A measure on which any guess is right heads no verdict.
             names = sorted(paired.verdicts, key=lambda name: guess.get(name) == 1)
             selected = names if whole else names[:1]
             page += verdict_words(paired.verdicts[name] for name in selected)
-            page += [Words(words, "remark") for words in paired.remarks]
+        remarks = () if paired is None else paired.remarks
+        page += [self._field_table(), *(Words(remark, "remark") for remark in remarks)]
         if self.comparison is not None and self._has_seeds:
             page.append(Words(self.comparison.advice, "method"))
         if (clusters := self.firsts[0].clusters) is not None:

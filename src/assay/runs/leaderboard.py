@@ -131,14 +131,14 @@ class Leaderboard(Shown):
         each = [list(disclosures(run.scored(), run.chance_means())) for run in self.runs]
         shared = [remark for remark in each[0] if all(remark in remarks for remarks in each)]
         of_runs = [remark_about("all", remark) if len(each) > 1 else remark for remark in shared]
-        of_runs += [
-            remark_about(run.name, remark)
+        named: dict[str, bool] = {
+            remark_about(run.name, remark): remark in shared
             for run, disclosed in zip(self.runs, each, strict=True)
             for remark in disclosed
-            if remark not in shared
-        ]
+        }
         between = self.aligned.remarks if self.comparison is None else self.comparison.remarks
-        return tuple(dict.fromkeys((*_mixture_remarks(self.runs), *of_runs, *between)))
+        rest = (remark for remark in (*named, *between) if not named.get(remark))
+        return tuple(dict.fromkeys((*_mixture_remarks(self.runs), *of_runs, *rest)))
 
     @property
     def group_columns(self) -> tuple[str, ...]:

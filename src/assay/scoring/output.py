@@ -49,8 +49,8 @@ def limit_remarks(scores: Scores, chance: Mapping[str, float] | None = None) -> 
     of_one = {str(measure) for measure in scores.measures if measure.definition.high == 1.0}
     sure = [name for name, v in (chance or {}).items() if v > 1 - 1e-12 and name in of_one]
     if sure:
-        short = f"{', '.join(sure)} {'is' if len(sure) == 1 else 'are'} always 1 here"
-        yield Remark(f"{short}: any order of the documents is right (chance 100 %)", short)
+        words = f"always 1 in a complete ranking: {', '.join(sure)}"
+        yield Remark(f"{words} (chance 100 %)", words)
     yield from _below_chance(scores, chance or {})
     unknown = [m for m in scores.measures if math.isnan((chance or {}).get(str(m), 0.0))]
     hard = [str(m) for m in unknown if not m.is_order_free and np.isfinite(scores[m]).any()]
@@ -70,7 +70,7 @@ def _below_chance(scores: Scores, chance: Mapping[str, float]) -> Iterator[str]:
         below = [f"{name} ({means[name]:.4f}, chance {value:.4f})" for name, value in low.items()]
         words = f"worse than a random order: {', '.join(below)}"
         many = f"{{}} systems are worse than a random order on {next(iter(low))}"
-        yield Remark(words, f"worse than a random order on {', '.join(low)}", many)
+        yield Remark(words, words, many)
 
 
 def is_below_chance(measure: Measure, mean: float, chance: float) -> bool:

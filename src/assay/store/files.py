@@ -399,7 +399,7 @@ def _check_numbers(run: Mapping[str, Any], where: str) -> None:
             for number in _numbers(value)
         )
         if not all(fit):
-            raise FormatError(f"{where}, {key}: a number is infinite or too large. Correct it.")
+            raise FormatError(f"{where}, {key}: an infinite or too large number. Export again.")
 
 
 def _numbers(data: Any) -> Iterator[float]:

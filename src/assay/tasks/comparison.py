@@ -143,10 +143,10 @@ class TaskComparison(Comparison):
         undecided = all(pair.outcome == "undecided" for pair in self.pairs)
         if every < 2 or undecided:
             return (block.verdict,)
-        said = f"All {every} neighbouring pairs of the ranking differ significantly"
-        if unclear:
-            pairs = f"{unclear} of {every} neighbouring pairs of the ranking"
-            said = f"{pairs} {'does' if unclear == 1 else 'do'} not differ significantly"
+        said = "Both" if every == 2 else f"All {every}"
+        said = f"{unclear} of {every}" if unclear else said
+        fate = "differ" if not unclear else "does not differ" if unclear == 1 else "do not differ"
+        said += f" neighbouring pairs of the ranking {fate} significantly"
         return (block.verdict, said)
 
     @cached_property
@@ -503,7 +503,7 @@ def _of_records(runs: Iterable[HasRecord]) -> dict[str, dict[str, tuple[Scores, 
         if cell in places:
             raise MismatchError(
                 f"{record.name!r} has two runs on {record.dataset!r}: {places[cell]} and "
-                f"{place}. Choose one."
+                f"{place}. Pass one of them."
             )
         places[cell] = place
         scored.setdefault(record.dataset, {})[record.name] = (record.scored(), record.clusters)

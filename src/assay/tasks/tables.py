@@ -177,7 +177,7 @@ def _lines_of_table(table: FileTable) -> TaskLines:
     if not np.isfinite(values).all():
         at = int(np.argmin(np.isfinite(values)))
         raise ValueRangeError(
-            f"{table.where(at)}: the value {values[at]} is not a finite number. Correct it."
+            f"{table.where(at)}: the value {values[at]} is not finite. Drop the row."
         )
     return TaskLines(
         list(map(str, numbers["system"])),
@@ -388,7 +388,7 @@ def _main_scores(entries: Any, place: str) -> dict[str, float]:
         undefined = value is None or (isinstance(value, float) and math.isnan(value))
         score = math.nan if undefined else finite_or_none(value)
         if score is None:
-            raise FormatError(f"{place}: the main_score of {subset!r} is not finite. Correct it.")
+            raise FormatError(f"{place}: main_score of {subset!r} is not finite. Write a number.")
         scores[subset] = score
     return scores
 

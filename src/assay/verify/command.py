@@ -249,7 +249,7 @@ def _load(
     if stored.resamples > _RESAMPLES:
         raise UsageError(
             f"{result} asks for {stored.resamples:,} resamples; at most {_RESAMPLES:,} are "
-            "recomputed. Lower it."
+            "recomputed. Store the result with fewer --resamples."
         )
     stored.check(consent, result)
     texts = chain(stored.texts(), stored.named_texts())

@@ -378,7 +378,7 @@ def read_metadata(text: str, place: str = "metadata") -> dict[str, float | int |
     for part in filter(None, (part.strip() for part in text.split(";"))):
         key, equals, value = part.partition("=")
         if not equals or not key.strip():
-            raise FormatError(f"{place}: {part[:60]!r} is not key=value. Correct it.")
+            raise FormatError(f"{place}: {part[:60]!r} is not key=value. Write key=value.")
         name = unquote(key.strip())
         if name in metadata:
             raise FormatError(f"{place}: the key {name!r} appears twice. Keep one.")
@@ -389,5 +389,5 @@ def read_metadata(text: str, place: str = "metadata") -> dict[str, float | int |
 def _value(text: str, place: str) -> float | int | str:
     whole, number = parse_whole(text), parse_number(text)
     if number is None and is_decimal(text):
-        raise FormatError(f"{place} is {text[:40]!r}, beyond the range of a float. Correct it.")
+        raise FormatError(f"{place} is {text[:40]!r}, beyond the range of a float. Lower it.")
     return unquote(text) if number is None else number if whole is None else whole

@@ -389,7 +389,7 @@ def describe(
     if kind == "float":
         rows = _usable(rows, keypoints.ids, spec)
     if not len(rows.places):
-        raise InputError(f"{spec} described none of {len(keypoints)} keypoints. Check it.")
+        raise InputError(f"{spec} described none of {len(keypoints)} keypoints. Use larger ones.")
     vectors: NDArray[np.float32] | Codes
     if kind == "binary":
         vectors = Codes(rows.values, 8 * rows.values.shape[1])

@@ -114,7 +114,7 @@ def _of_xml(text: str, name: str) -> Floats:
         if rows is None or columns is None:
             raise ValueError("rows or cols is missing")
     except ValueError as error:
-        raise FormatError(f"{name}: the matrix is not numeric: {error}. Correct it.") from None
+        raise FormatError(f"{name}: not a matrix of numbers: {error}. Write 3 × 3.") from None
     if (rows, columns, len(values)) != (3, 3, 9):
         raise ShapeError(
             f"{name}: a homography has 3 rows, 3 columns and 9 numbers, found {rows} rows, "

@@ -177,7 +177,7 @@ def _read(path: Path, columns: tuple[str, ...], sizes: Mapping[str, SceneSize]) 
         if len(row) != len(columns) or not all(_is_cell(*cell, number) for cell in cells):
             raise FormatError(
                 f"{path}, line {line}: {','.join(row)[:100]!r} is not a row of "
-                f"{','.join(columns)} with a sequence of the split. Correct it."
+                f"{','.join(columns)} with a sequence of the split. Write those columns."
             )
         rows.append(
             [number[c] if n[0] == "s" else int(c) for n, c in zip(columns, row, strict=True)]

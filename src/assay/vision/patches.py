@@ -23,6 +23,7 @@ from assay.arrays import Floats, exp, log
 from assay.comparison.paper import paper_page
 from assay.core import checks
 from assay.core.conventions import as_settings
+from assay.core.text import Remark
 from assay.errors import FormatError, InputError, MismatchError, ShapeError, UsageError
 from assay.io.arrays import load_npy
 from assay.io.streams import list_folder, read_lines
@@ -240,7 +241,7 @@ def _read(path: Path) -> NDArray[Any]:
         with np.errstate(over="ignore"):  # infinite numbers are refused with their place
             return np.array(rows, np.float32)
     except ValueError as error:
-        raise FormatError(f"{path}: lines differ in length: {error}. Correct it.") from None
+        raise FormatError(f"{path}: lines differ in length: {error}. Write equal rows.") from None
 
 
 def evaluate_patches(
@@ -504,7 +505,7 @@ def _read_strip(path: Path) -> Image:
     height, side = strip.shape[:2]
     if height % side:
         raise ShapeError(
-            f"{path}: {side} × {height} pixels are not a column of square patches. Correct it."
+            f"{path}: {side} × {height} pixels are no column of square patches. Stack squares."
         )
     return strip.reshape(-1, side, side, 3)
 
@@ -523,7 +524,7 @@ def _describe_scene(strips: PatchScene, descriptor: str, options: Mapping[str, A
         if example is None:
             raise FormatError(
                 f"{strips.name}/{key}: {descriptor} described none of {len(rows)} patches. "
-                "Check it."
+                "Use larger patches."
             )
         vectors[key] = np.stack([np.zeros_like(example) if row is None else row for row in rows])
     return replace(strips, vectors=vectors, seconds=perf_counter() - start)
@@ -596,17 +597,15 @@ class PatchReport(Shown):
     def remarks(self) -> list[str]:
         """Return the warnings."""
         size = {item.name: item.cost.row_bytes for item in self.results}
-        lines = ["bytes per descriptor: " + ", ".join(f"{a} {b}" for a, b in size.items())]
+        sizes = ", ".join(f"{name} {number}" for name, number in size.items())
+        lines: list[str] = [Remark(f"bytes per descriptor: {sizes}", n=0)]
         for item in self.protocols[:1]:
-            lines.append(f"split {item.tasks.split}: {len(item.tasks.scenes)} sequences")
-            if item.tasks.drawn:
-                lines.append(
-                    f"drawn by seed {item.tasks.seed}, without task file: "
-                    f"{', '.join(item.tasks.drawn)}"
-                )
+            n_scenes = len(item.tasks.scenes)
+            lines.append(Remark(f"split {item.tasks.split}: {n_scenes} sequences", n=0))
+            if drawn := ", ".join(item.tasks.drawn):
+                lines.append(f"no task file for {drawn} (pairs drawn by seed {item.tasks.seed})")
         lines += [
-            f"{item.name}: {item.empty_rows} descriptors are all zeros and were kept in "
-            "HPatches' tasks"
+            f"{item.name}: {item.empty_rows} descriptors of zeros count in HPatches' tasks"
             for item in self.protocols
             if item.empty_rows
         ]

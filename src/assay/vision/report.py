@@ -15,6 +15,7 @@ from assay.comparison.compare import Comparison, compare
 from assay.comparison.paper import paper_page, paper_table
 from assay.comparison.verdict import verdict_words
 from assay.core import checks
+from assay.core.text import Remark, remark_about
 from assay.errors import MismatchError, UsageError
 from assay.measures import parse_many
 from assay.runs.record import RunRecord
@@ -526,8 +527,8 @@ class ExperimentReport(Shown):
     def remarks(self) -> list[str]:
         """Return the warnings."""
         experiment = self.found
-        lines = [f"scenes evaluated: {experiment.n_computed}, reused: {experiment.n_reused}"]
-        lines += experiment.notes[:_MOST_NOTES]
+        scenes = f"{experiment.n_computed} scenes evaluated, {experiment.n_reused} reused"
+        lines: list[str] = [Remark(scenes, n=0), *experiment.notes[:_MOST_NOTES]]
         if len(experiment.notes) > _MOST_NOTES:
             lines.append(f"… and {len(experiment.notes) - _MOST_NOTES} more such notes")
         lines += [
@@ -545,7 +546,7 @@ class ExperimentReport(Shown):
         tied = (
             (result.name, tied_remark(result.scores, "keypoints")) for result in experiment.headline
         )
-        return lines + [f"{name}: {remark}" for name, remark in tied if remark]
+        return lines + [remark_about(name, remark) for name, remark in tied if remark]
 
     def tables(self) -> list[Table]:
         """Return the summary, the tasks and the tables asked for."""

@@ -113,7 +113,7 @@ def _read_mapping(path: str | os.PathLike[str]) -> dict[str, Any]:
     for line, row in rows:
         if len(row) != 2:
             raise FormatError(
-                f"{name}, line {line}: expected 2 columns, found {len(row)}. Correct it."
+                f"{name}, line {line}: expected 2 columns, found {len(row)}. Write two."
             )
         if row[0] in mapping:
             raise FormatError(f"{name}, line {line}: scene {row[0]!r} appears twice. Keep one.")

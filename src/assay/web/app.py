@@ -188,7 +188,7 @@ def make_app(
         UsageError: Editing without a token.
     """
     if allow_edit and not token:
-        raise UsageError("Tags and notes are edited with a token only. Give one.")
+        raise UsageError("Editing tags and notes requires a token. Set ASSAY_TOKEN.")
     pages = _Pages(source, EditForm(source) if allow_edit else None)
     routes = [
         Route(_address(route.path, ending), pages.endpoint(route, ending), methods=["GET"])

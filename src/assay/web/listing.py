@@ -97,13 +97,15 @@ def ci_column(mean: Callable[[Row], Any], level: float = 0.95) -> ListColumn[Row
 def show_model(run: Any) -> str:
     """Return a run's model without its folders; nothing where the name of the run says it.
 
+    Long names may break behind a colon or a plus, where a zero-width space stands.
+
     >>> from types import SimpleNamespace as Run
     >>> [show_model(Run(name="e5", model=path)) for path in ("/a/b/e5-base", "org/e5", "e5")]
     ['…/e5-base', 'org/e5', '']
     """
     parts = run.model.rstrip("/").split("/")
-    shown = f"…/{parts[-1]}" if len(parts) > 2 else run.model
-    return "" if run.model == run.name else str(shown)
+    shown = f"…/{parts[-1]}" if len(parts) > 2 else str(run.model)
+    return "" if run.model == run.name else shown.replace(":", ":\u200b").replace("+", "+\u200b")
 
 
 def array_column(values: Any, heading: str, kind: str = "text", key: str = "") -> ListColumn[int]:

@@ -88,7 +88,7 @@ class ModelFolder:
         if settings is None:
             return {}
         if not isinstance(settings, dict):
-            raise FormatError(f"{self.path / name} must hold a JSON object. Correct it.")
+            raise FormatError(f"{self.path / name} is not a JSON object. Download it again.")
         return settings
 
     def _json(self, name: str) -> Any:

@@ -333,5 +333,5 @@ def _pairs_of_ids(exclude: Any, query_ids: Ids, doc_ids: Ids) -> Ints:
         columns.append(Ids.of(names, what=what).match(ids))
         if (columns[side] < 0).any():
             name = names[int(np.argmax(columns[side] < 0))]
-            raise IdError(f"exclude names the {what} {name!r}, an unknown {what}. Correct it.")
+            raise IdError(f"exclude names the {what} {name!r}, an unknown {what}. Drop the pair.")
     return np.stack(columns, axis=1)

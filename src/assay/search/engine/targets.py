@@ -263,7 +263,7 @@ def _match_targets(targets: list[Any], doc_ids: Ids) -> Ints:
     for row in named:
         if numbers[row] < 0:
             raise IdError(
-                f"The target {targets[row]!r} of query row {row} is not among the docs. Correct it."
+                f"Target {targets[row]!r} of query row {row} is not a document. Pass ids of docs."
             )
     return numbers
 
