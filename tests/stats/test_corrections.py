@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
@@ -37,6 +37,12 @@ def test_unknown_p_counts_for_nothing() -> None:
     assert adjust([0.2, 0.1], "none").tolist() == [0.2, 0.1]
 
 
+def test_the_largest_p_is_not_adjusted_by_the_rate() -> None:
+    for m in range(1, 200):
+        assert adjust([0.0] * (m - 1) + [0.05], "bh")[-1] == 0.05
+        assert levels_of_one([0.0] * (m - 1) + [0.05], "bh", 0.05)[-1] == 0.05
+
+
 def test_wrong_p_is_refused() -> None:
     with pytest.raises(ValueRangeError, match=r"1\.5 at 1"):
         adjust([0.1, 1.5])
@@ -51,6 +57,7 @@ def test_wrong_p_is_refused() -> None:
     st.lists(st.sampled_from([0.0, 0.001, 0.01, 0.02, 0.03, 0.05, 0.2, 1.0, math.nan]), max_size=9),
     st.sampled_from([*PEERS, "none"]),
 )
+@example([0.0, 0.0, 0.05], "bh")
 def test_each_p_alone_is_compared_with_its_own_level(p: list[float], method: str) -> None:
     levels = levels_of_one(p, method, 0.05)
     rejected = adjust(p, method) <= 0.05

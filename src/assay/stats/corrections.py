@@ -59,7 +59,7 @@ def adjust(p_values: Any, method: str = "holm") -> Floats:
     elif name == "bonferroni":
         ascending = ascending * m
     elif name == "bh":
-        ascending = np.minimum.accumulate((ascending * m / np.arange(1, m + 1))[::-1])[::-1]
+        ascending = np.minimum.accumulate((ascending / (np.arange(1, m + 1) / m))[::-1])[::-1]
     adjusted[order] = np.minimum(ascending, 1.0)
     return adjusted
 
@@ -93,7 +93,7 @@ def levels_of_one(p_values: Any, method: str = "holm", level: float = LEVEL) -> 
     if method == "bonferroni":
         return np.full(len(adjusted), level / m)
     if method == "bh":
-        return level * np.where(adjusted <= level, rejected, min(rejected + 1, m)) / m
+        return level * (np.where(adjusted <= level, rejected, min(rejected + 1, m)) / m)
     each = np.full(len(adjusted), level / max(m - rejected, 1))
     order = np.flatnonzero(defined)[np.argsort(np.asarray(p_values)[defined], kind="stable")]
     each[order[:rejected]] = level / (m - np.arange(rejected))

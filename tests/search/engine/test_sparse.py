@@ -137,6 +137,13 @@ def test_documents_without_a_shared_term_score_zero():
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_scores_are_floats_where_no_query_shares_a_term(engine: Any):
+    docs = SparseVectors([0, 1, 2], [0, 0], [1.0, 2.0], 3)
+    ranking = rank(SparseVectors([0, 1], [2], [1.0], 3), docs, 2, metric="dot", engine=engine)
+    assert (ranking.scores.dtype, ranking.scores.tolist()) == (np.float64, [0.0, 0.0])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_excluded_documents_are_not_found(engine: Any):
     rows = make_rows(30, 20, 6, 5, "ties")
     whole = rank(rows, rows, 30, metric="dot", engine=engine)

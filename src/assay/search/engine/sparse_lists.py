@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -107,7 +107,8 @@ class SparseIndex:
             self.offsets[terms] - offsets_of(lengths)[:-1], lengths
         )
         products = np.repeat(weights, lengths) * self.weights[places]
-        return cast("Floats", np.bincount(self.docs[places], products, self.n_docs))
+        scores = np.bincount(self.docs[places], products, self.n_docs)
+        return scores.astype(np.float64)  # of no products bincount makes whole numbers
 
 
 def divide_by_norms(rows: SparseVectors, what: str) -> Floats:
