@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from assay.errors import UsageError, need
 from assay.report import chart_data
 from assay.report.chart_data import Row
+from assay.report.tables import first_pair
 from assay.runs.leaderboard import Leaderboard
 from assay.tables.svg import BLUE, COLOURS, GREY, VERMILION, unique_labels
 
@@ -304,16 +305,11 @@ def _measure_charts(board: Leaderboard, number: int, measure: Measure) -> Iterat
 
 
 def difference_pair(board: Leaderboard) -> QueryDifferences | None:
-    """Return the pair to show first: the two best, or the best and the baseline."""
-    comparison = board.comparison
-    if comparison is None:
+    """Return the queries of the pair to show first; None for one run."""
+    if board.comparison is None:
         return None
     measure = board.measures[0]
-    ranked = [standing.name for standing in comparison.standings_on(measure)]
-    if comparison.baseline is not None:
-        rival = next(name for name in ranked if name != comparison.baseline)
-        return comparison.differences(measure, rival, comparison.baseline)
-    return comparison.differences(measure, ranked[0], ranked[1])
+    return board.comparison.differences(measure, *first_pair(board.comparison, str(measure)))
 
 
 def _file_part(name: str) -> str:

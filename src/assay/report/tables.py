@@ -136,8 +136,29 @@ def single_table(board: Leaderboard, measure: Measure) -> Table:
     """Return one run alone: its mean, interval, and chance where it is known."""
     standing = board.standings_on(measure)[0]
     mean = standing.mean
-    row = (standing.name, mean.estimate, mean.cell(), board.chance_on(measure))
-    return table_of(("run", "mean", mean.heading(mean.level), "chance"), [row])
+    heads, row = (
+        ("run", "mean", mean.heading(mean.level)),
+        (standing.name, mean.estimate, mean.cell()),
+    )
+    chance = board.chance_on(measure)
+    return (
+        table_of(heads, [row])
+        if math.isnan(chance)
+        else table_of((*heads, "chance"), [(*row, chance)])
+    )
+
+
+def first_pair(comparison: Comparison, measure: str) -> tuple[str, str]:
+    """Return the pair to show first: the best, and the baseline or the next that differs."""
+    first, *others = (row.name for row in comparison.standings_on(measure))
+    if comparison.baseline is not None:
+        return others[0] if first == comparison.baseline else first, comparison.baseline
+    same = {
+        p.b if p.a == first else p.a
+        for p in comparison.pairs_on(measure)
+        if p.outcome == "identical" and first in (p.a, p.b)
+    }
+    return first, next((name for name in others if name not in same), others[0])
 
 
 def ranked_table(comparison: Comparison, measure: str) -> Table:
