@@ -107,12 +107,12 @@ def test_the_first_pair_differs_where_any_does():
     assert first_pair(against.comparison, "AP") == ("copy", "a")
 
 
-def test_one_run_without_chance_has_no_column_for_it():
+def test_one_run_has_no_column_of_chance_which_its_verdict_names():
     (dense, *_) = demo_runs()
-    bare = make_report([RunRecord("dense", dense.scores)], resamples=200)
-    assert "chance" not in single_table(bare, bare.measures[0]).columns
-    known = make_report([dense], resamples=200)
-    assert "chance" in single_table(known, known.measures[0]).columns
+    report = make_report([dense], resamples=200)
+    table = single_table(report, report.measures[0])
+    assert table.columns == ("run", "mean", "95 % CI")
+    assert "a random order reaches" in report.verdicts["AP"]
 
 
 def test_a_signature_is_broken_behind_its_parts():
