@@ -129,6 +129,15 @@ def test_the_reference_shows_arguments_as_lists() -> None:
     assert "### assay.compat.trec_eval." in pages()["api-compat.md"]
 
 
+def test_no_section_of_the_reference_is_empty() -> None:
+    """Each page says whom it is for, and each module has its names."""
+    for name, text in site.reference().items():
+        if name.startswith("api"):
+            assert text.split("\n\n")[1].startswith("For whoever "), name
+            modules = re.split(r"^## ", text, flags=re.M)[1:]
+            assert [one.partition("\n")[0] for one in modules if "### " not in one] == []
+
+
 class _Loaded(HTMLParser):
     """What a page loads by itself, where its links lead, and its anchors."""
 
