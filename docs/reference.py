@@ -87,7 +87,8 @@ FOR_WHOM = {
     "api.md": "For whoever calls Assay from Python. `import assay` is enough: every name is loaded"
     " when it is first used. [Values](values.md) shows the steps from a run to a mean.",
     "api-search.md": "For whoever searches vectors or encodes texts from Python."
-    " [Search](search.md), [indexes](indexes.md), [text models](models.md) and [scaling](scaling.md) have recipes.",
+    " [Search](search.md), [indexes](indexes.md), [text models](models.md) and"
+    " [scaling](scaling.md) have recipes.",
     "api-tasks.md": "For whoever evaluates a task from Python. [Text models](bench.md),"
     " [modalities](crossmodal.md), [predictions](predict.md), [codes](codes.md) and"
     " [descriptors](descriptors.md) have recipes.",
@@ -219,7 +220,8 @@ def _signature(name: str, value: Any) -> str:
 
 
 def _kind(annotation: Any) -> str:
-    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    written = getattr(annotation, "__forward_arg__", annotation)  # of a NamedTuple
+    return written if isinstance(written, str) else inspect.formatannotation(written)
 
 
 def _parameter(one: inspect.Parameter) -> str:
@@ -302,8 +304,9 @@ def presets_page() -> str:
     lines = [
         "# Presets",
         "",
-        "For whoever needs the choices behind a preset's name. [Conventions](conventions.md) explains"
-        " the choices, and says which presets are tested against the package of that name.",
+        "For whoever needs the choices behind a preset's name."
+        " [Conventions](conventions.md) explains the choices, and says which presets are"
+        " tested against the package of that name.",
         "",
         "| preset | " + " | ".join(f"`{name}`" for name in names) + " |",
         "|---|" + "---|" * len(names),

@@ -100,6 +100,7 @@ def test_the_reference_has_every_public_name_and_every_command() -> None:
         assert bool(printed) == (name == "commands.md")  # those of help, which are run
     for name in assay.PRESETS:
         assert f"| `{name}` |" in pages()["presets.md"], name
+    assert "ForwardRef" not in "".join(site.reference().values())
     assert "0x" not in pages()["api-tasks.md"]  # addresses would differ from build to build
 
 
