@@ -52,7 +52,7 @@ def pages() -> dict[str, str]:
 def reference() -> dict[str, str]:
     """The pages that are made from the code."""
     return {
-        **{name: api_page(title, modules) for name, (title, modules) in API.items()},
+        **{name: api_page(name) for name in API},
         "commands.md": commands_page(),
         "measures.md": measures_page(),
         "presets.md": presets_page(),

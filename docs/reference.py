@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
-import pkgutil
 import re
 from collections.abc import Iterator
 from dataclasses import fields
@@ -19,7 +18,6 @@ from typing import Any
 import click
 
 import assay
-import assay.compat
 from assay.cli.main import assay as program
 from assay.core.conventions import PRESET_NOTES
 
@@ -74,14 +72,42 @@ API = {
     ),
     "api-compat.md": (
         "The API: names of other packages",
-        tuple(f"assay.compat.{one.name}" for one in pkgutil.iter_modules(assay.compat.__path__)),
+        (
+            *(
+                f"assay.compat.{name}"
+                for name in ("trec_eval", "pytrec_eval", "ranx", "ir_measures")
+            ),
+            *(f"assay.{name}.compat" for name in ("bench", "prediction", "crossmodal", "codes")),
+            "assay.vision.compat",
+        ),
     ),
+}
+# What each page begins with.
+FOR_WHOM = {
+    "api.md": "For whoever calls Assay from Python. `import assay` is enough: every name is loaded"
+    " when it is first used. [Values](values.md) shows the steps from a run to a mean.",
+    "api-search.md": "For whoever searches vectors or encodes texts from Python."
+    " [Search](search.md), [indexes](indexes.md), [text models](models.md) and"
+    " [scaling](scaling.md) have recipes.",
+    "api-tasks.md": "For whoever evaluates a task from Python. [Text models](bench.md),"
+    " [modalities](crossmodal.md), [predictions](predict.md), [codes](codes.md) and"
+    " [descriptors](descriptors.md) have recipes.",
+    "api-results.md": "For whoever tests differences, stores results or shows them from Python."
+    " [Statistics](statistics.md), [compare](compare.md), [store](store.md) and"
+    " [report](report.md) have recipes.",
+    "api-compat.md": "For whoever has scripts with the names of other packages or guides."
+    " [Switching](switching.md), [trec_eval](trec_eval.md) and [other guides](compat.md) show what"
+    " to import.",
 }
 
 
-def api_page(title: str, modules: tuple[str, ...]) -> str:
-    """Return a page of the public names of some modules; verbs of `assay` come first."""
-    parts = [f"# {title}"]
+def api_page(page: str) -> str:
+    """Return a page of the public names of its modules; verbs of `assay` come first."""
+    title, modules = API[page]
+    parts = [f"# {title}", FOR_WHOM[page]]
+    if "assay" not in modules:
+        rows = [f"| [`{name}`](#{name.replace('.', '')}) | {_about(name)} |" for name in modules]
+        parts.append("\n".join(["| module | what it holds |", "|---|---|", *rows]))
     for name in modules:
         parts += _verbs() if name == "assay" else _module(name)
     return "\n\n".join(filter(None, parts)) + "\n"
@@ -92,7 +118,7 @@ def _verbs() -> list[str]:
     verbs = {name for names in VERBS.values() for name in names}
     others = [name for name in assay.__all__ if name not in verbs]
     groups = VERBS | {"Values and types": others}
-    parts = ["`import assay` is enough: every name is loaded when it is first used."]
+    parts = []
     rows = [
         f"| {group if name == names[0] else ''} | [`{name}`](#assay{name})"
         f" | {_escaped(_first_line(getattr(assay, name)))} |"
@@ -105,6 +131,10 @@ def _verbs() -> list[str]:
         for name in names:
             parts += _member("assay", name, getattr(assay, name))
     return parts
+
+
+def _about(name: str) -> str:
+    return _escaped(_first_line(importlib.import_module(name)))
 
 
 def _first_line(value: Any) -> str:
@@ -190,7 +220,8 @@ def _signature(name: str, value: Any) -> str:
 
 
 def _kind(annotation: Any) -> str:
-    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    written = getattr(annotation, "__forward_arg__", annotation)  # of a NamedTuple
+    return written if isinstance(written, str) else inspect.formatannotation(written)
 
 
 def _parameter(one: inspect.Parameter) -> str:
@@ -245,8 +276,8 @@ def commands_page() -> str:
     """The help of every command."""
     parts = [
         "# Commands",
-        "What `--help` prints, for every command. The examples run in the folder that"
-        " `assay demo --files FOLDER` writes, but for those that say what they need.",
+        "For whoever wants every option: what `--help` prints, for each command. The examples run"
+        " in the folder that `assay demo --files FOLDER` writes, unless they say what they need.",
     ]
     for words, command in _commands(program, ("assay",)):
         settings = {**program.context_settings, "terminal_width": 100}
@@ -273,8 +304,9 @@ def presets_page() -> str:
     lines = [
         "# Presets",
         "",
-        "Every choice of every preset; [conventions](conventions.md) says what the choices mean and"
-        " which presets are tested against the package that they are named after.",
+        "For whoever needs the choices behind a preset's name."
+        " [Conventions](conventions.md) explains the choices, and says which presets are"
+        " tested against the package of that name.",
         "",
         "| preset | " + " | ".join(f"`{name}`" for name in names) + " |",
         "|---|" + "---|" * len(names),

@@ -100,6 +100,7 @@ def test_the_reference_has_every_public_name_and_every_command() -> None:
         assert bool(printed) == (name == "commands.md")  # those of help, which are run
     for name in assay.PRESETS:
         assert f"| `{name}` |" in pages()["presets.md"], name
+    assert "ForwardRef" not in "".join(site.reference().values())
     assert "0x" not in pages()["api-tasks.md"]  # addresses would differ from build to build
 
 
@@ -127,6 +128,15 @@ def test_the_reference_shows_arguments_as_lists() -> None:
             assert f"**{heading}**" in section, f"{verb}: {heading}"
         assert "**Raises**" in section or verb == "score", verb  # its arguments cannot be wrong
     assert "### assay.compat.trec_eval." in pages()["api-compat.md"]
+
+
+def test_no_section_of_the_reference_is_empty() -> None:
+    """Each page says whom it is for, and each module has its names."""
+    for name, text in site.reference().items():
+        if name.startswith("api"):
+            assert text.split("\n\n")[1].startswith("For whoever "), name
+            modules = re.split(r"^## ", text, flags=re.M)[1:]
+            assert [one.partition("\n")[0] for one in modules if "### " not in one] == []
 
 
 class _Loaded(HTMLParser):

@@ -67,6 +67,12 @@ def test_opens_offline_without_complaint_or_request(opened, files, picture, name
     picture(page, f"report-{name}")
 
 
+def test_one_run_lists_its_best_and_worst_queries(opened, files):
+    page = opened(files["one"])
+    caption = page.locator("#difference-table figcaption").inner_text()
+    assert caption.startswith("The best and the worst queries")
+
+
 def test_hostile_names_are_read_as_they_are_and_nothing_runs(opened, files):
     page = opened(files["hostile"])
     assert page.evaluate("window.pwned") is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -102,3 +103,9 @@ def test_the_command_prints_names_and_schemas(assay: Any) -> None:
 def test_shared_parts_are_all_used() -> None:
     shared = read_schemas()["$defs"]
     assert {key for name in schema_names() for key in result_schema(name)["$defs"]} == set(shared)
+
+
+def test_the_page_lists_every_layout() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "json.md").read_text("utf-8")
+    layouts = [name for name in schema_names() if name.startswith("assay/")]
+    assert re.findall(r"^\| `(assay/[^`]+)` \|", page, re.M) == layouts

@@ -11,6 +11,8 @@ import pytest
 from assay import compare
 from assay.errors import StorageError, UsageError
 from assay.report import make_report
+from assay.report.report import html_report
+from assay.report.tables import first_pair, single_table
 from assay.runs import RunRecord
 from tests.report.samples import demo_report, demo_runs, made_up
 
@@ -87,3 +89,31 @@ def test_markdown_and_latex_mark_the_best_and_what_is_significant(tmp_path: Path
 
 def test_same_report_same_bytes():
     assert demo_report().to_html() == demo_report().to_html()
+
+
+def test_the_first_pair_differs_where_any_does():
+    scores = {run.name: run.scores for run in demo_runs()}
+    runs = [
+        RunRecord(name, scores[of])
+        for name, of in (("a", "dense"), ("copy", "dense"), ("b", "lexical"))
+    ]
+    report = make_report(runs, resamples=200)
+    assert first_pair(report.comparison, "AP") == ("a", "b")
+    page = html_report(report)
+    assert page.index('<option value="2" selected>b') > page.index('id="second"')
+    same = make_report(runs[:2], resamples=200)
+    assert first_pair(same.comparison, "AP") == ("a", "copy")
+    against = make_report(runs, baseline="a", resamples=200)
+    assert first_pair(against.comparison, "AP") == ("copy", "a")
+
+
+def test_one_run_has_no_column_of_chance_which_its_verdict_names():
+    (dense, *_) = demo_runs()
+    report = make_report([dense], resamples=200)
+    table = single_table(report, report.measures[0])
+    assert table.columns == ("run", "mean", "95 % CI")
+    assert "a random order reaches" in report.verdicts["AP"]
+
+
+def test_a_signature_is_broken_behind_its_parts():
+    assert "<code>preset:trec_eval|<wbr>ties:order|<wbr>" in html_report(demo_report())

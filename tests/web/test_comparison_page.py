@@ -113,3 +113,22 @@ def test_without_a_list_queries_follow_their_ids(client: Client):
     assert re.search(r'query=q06[^"]*" rel="prev"', page)
     assert re.search(r'query=q08[^"]*" rel="next"', page)
     assert "8 of 50" in page
+
+
+def test_means_of_other_measures_are_bold_where_they_are_highest(client: Client):
+    page = whole(client, f"{THREE}&measure=AP")
+    figure = page.split('id="measures"', 1)[1].split("</figure>", 1)[0]
+    head, *rows = figure.split("<tr>")[1:]
+    measures = [re.sub("<[^>]+>", "", cell).strip() for cell in head.split("</th>")][1:-1]
+    bold = [[("<strong>" in cell) for cell in row.split("<td")[1:]] for row in rows]
+    for place, measure in enumerate(measures):
+        assert any(row[-len(measures) :][place] for row in bold), measure
+
+
+def test_the_first_pair_of_queries_differs(tmp_path: Path, demo: Path):
+    with assay.store.open(demo) as store:
+        dense, lexical = (store.run(i).scores() for i in (1, 2))
+    with assay.store.open(tmp_path / "same.db") as store:
+        for name, scores in (("a", dense), ("copy", dense), ("b", lexical)):
+            store.save(scores, name, dataset="d")
+    assert "a − b: better on" in whole(Client(tmp_path / "same.db"), f"{THREE}&measure=AP")

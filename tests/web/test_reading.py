@@ -99,7 +99,9 @@ def test_bold_has_one_meaning_on_the_page_of_a_comparison(client: Client) -> Non
     page = client("/compare?run=1&run=2&run=3&measure=AP").text
     assert heads_of(page, "measures")[0] == "run"
     part = page[page.index('id="measures"') :].partition("</table>")[0]
-    bold = re.findall(r"<strong>([\d.]+)</strong>", part)
+    place = heads_of(page, "measures").index("AP")
+    cells = [re.split("<t[dh]", row)[place + 1] for row in part.split("<tr>")[2:]]
+    bold = [cell for row in cells for cell in re.findall(r"<strong>([\d.]+)</strong>", row)]
     store, names = client.source.store(), {1: "dense", 2: "lexical", 3: "coarse"}
     runs = {name: store.run(number).scores() for number, name in names.items()}
     leaders = [row for row in compare(runs, measures=["AP"]).standings_on("AP") if row.leads]

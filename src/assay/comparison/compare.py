@@ -270,9 +270,9 @@ class Comparison(Shown):
         least = low if low == high else f"{low} to {high}, depending on the pair"
         what, level = self.pairs[0].units, 100 * self.settings.level
         return (
-            f"Minimum detectable difference on {measure} ({100 * POWER:g} % power): {least}. Losses "
-            f"on up to {100 * (self.counts['unseen_share'] or 1):.1f} % of all {what}, however "
-            f"large, may be absent from this sample ({level:g} % risk)."
+            f"Minimum detectable difference on {measure} ({100 * POWER:g} % power): {least}. "
+            f"Losses on up to {100 * (self.counts['unseen_share'] or 1):.1f} % of all {what}, "
+            f"however large, may be absent from this sample ({level:g} % risk)."
         )
 
     def table(self, measure: str | Measure | None = None) -> Table:

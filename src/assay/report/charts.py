@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from assay.errors import UsageError, need
 from assay.report import chart_data
 from assay.report.chart_data import Row
+from assay.report.tables import first_pair
 from assay.runs.leaderboard import Leaderboard
 from assay.tables.svg import BLUE, COLOURS, GREY, VERMILION, unique_labels
 
@@ -274,13 +275,10 @@ def report_charts(board: Leaderboard) -> Iterator[ReportChart]:
     """Yield leaderboards, curves and groups of each measure, then ranks and differences."""
     for number, measure in enumerate(board.measures):
         yield from _measure_charts(board, number, measure)
-    ranks = chart_data.rank_rows(board)
-    if ranks:
+    if ranks := chart_data.rank_rows(board):
         yield ReportChart("ranks", None, "ranks", rank_chart(ranks))
-    pair = difference_pair(board)
-    if pair is not None:
-        title = f"difference in {pair.measure}"
-        chart = difference_chart(chart_data.difference_rows(pair), title)
+    if (pair := difference_pair(board)) is not None:
+        chart = difference_chart(chart_data.difference_rows(pair), f"difference in {pair.measure}")
         yield ReportChart("differences", None, f"differences-{_file_part(pair.measure)}", chart)
 
 
@@ -289,8 +287,7 @@ def _measure_charts(board: Leaderboard, number: int, measure: Measure) -> Iterat
     rows = chart_data.standing_rows(board.standings_on(measure))
     means = leaderboard_chart(rows, name, chance=board.chance_on(measure))
     yield ReportChart("leaderboard", number, f"leaderboard-{_file_part(name)}", means)
-    curve = chart_data.curve_rows(board, measure)
-    if curve:
+    if curve := chart_data.curve_rows(board, measure):
         kind = chart_data.family(measure) or name
         yield ReportChart("curve", number, f"curve-{_file_part(name)}", curve_chart(curve, kind))
     for place, column in enumerate(board.group_columns):
@@ -304,16 +301,11 @@ def _measure_charts(board: Leaderboard, number: int, measure: Measure) -> Iterat
 
 
 def difference_pair(board: Leaderboard) -> QueryDifferences | None:
-    """Return the pair to show first: the two best, or the best and the baseline."""
-    comparison = board.comparison
-    if comparison is None:
+    """Return the queries of the pair to show first; None for one run."""
+    if board.comparison is None:
         return None
     measure = board.measures[0]
-    ranked = [standing.name for standing in comparison.standings_on(measure)]
-    if comparison.baseline is not None:
-        rival = next(name for name in ranked if name != comparison.baseline)
-        return comparison.differences(measure, rival, comparison.baseline)
-    return comparison.differences(measure, ranked[0], ranked[1])
+    return board.comparison.differences(measure, *first_pair(board.comparison, str(measure)))
 
 
 def _file_part(name: str) -> str:

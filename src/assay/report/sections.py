@@ -324,7 +324,8 @@ def _variants(remark: SharedRemark) -> str:
 
 def _reproduce(report: Report) -> Iterator[str]:
     yield f"<p>{html_text(report.method)}</p>"
-    yield f"<h3>Conventions</h3><p><code>{html_text(report.aligned.signature)}</code></p>"
+    signature = html_text(report.aligned.signature).replace("|", "|<wbr>")
+    yield f"<h3>Conventions</h3><p><code>{signature}</code></p>"
     if report.command:
         yield f"<h3>Command</h3><pre>{html_text(report.command)}</pre>"
     details = tables.provenance_table(report)

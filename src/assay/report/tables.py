@@ -133,11 +133,21 @@ def provenance_table(board: Leaderboard) -> Table | None:
 
 
 def single_table(board: Leaderboard, measure: Measure) -> Table:
-    """Return one run alone: its mean, interval, and chance where it is known."""
+    """Return one run alone: its mean and interval."""
     standing = board.standings_on(measure)[0]
-    mean = standing.mean
-    row = (standing.name, mean.estimate, mean.cell(), board.chance_on(measure))
-    return table_of(("run", "mean", mean.heading(mean.level), "chance"), [row])
+    cells = (standing.name, standing.mean.estimate, standing.mean.cell())
+    return table_of(("run", "mean", standing.mean.heading(standing.mean.level)), [cells])
+
+
+def first_pair(comparison: Comparison, measure: str) -> tuple[str, str]:
+    """Return the pair to show first: the best, and the baseline or the next that differs."""
+    first, *others = (row.name for row in comparison.standings_on(measure))
+    if comparison.baseline is not None:
+        return others[0] if first == comparison.baseline else first, comparison.baseline
+    same = [
+        {pair.a, pair.b} for pair in comparison.pairs_on(measure) if pair.outcome == "identical"
+    ]
+    return first, next((name for name in others if {first, name} not in same), others[0])
 
 
 def ranked_table(comparison: Comparison, measure: str) -> Table:

@@ -241,8 +241,8 @@ def _templates() -> Environment:
 
 
 def _lines(text: str) -> Markup:
-    """Escape a text whose lines stay lines."""
-    return Markup("\n".join(html_text(line) for line in text.split("\n")))
+    """Escape a text whose lines stay lines; a signature may be broken behind each part."""
+    return Markup("\n".join(html_text(line) for line in text.split("\n")).replace("|", "|<wbr>"))
 
 
 def html_response(page: WebPage, *, status: int = 200, **context: Any) -> Response:

@@ -216,7 +216,8 @@
     const some = found.length <= most ? found
       : [...found.slice(0, most / 2), ...found.slice(-most / 2)];
     const caption = filtered ? `${count(found.length)} of ${count(rows.length)} queries`
-      : some.length < found.length ? "Queries with the largest differences" : "All queries";
+      : some.length === found.length ? "All queries"
+        : alone ? "The best and the worst queries" : "Queries with the largest differences";
     const figure = queryTable(some, caption);
     figure.querySelector(".scroll").classList.toggle("long", some.length > LONG);
     const parts = [figure];

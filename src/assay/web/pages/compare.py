@@ -238,11 +238,15 @@ def _overview(
 ) -> Listing[tuple[str, Run]]:
     """Declare the list of stored means on all shared measures; one of them may be tested."""
     tested = () if comparison is None else comparison.standings_on(comparison.measures[0])
-    leaders = {(row.measure, row.name) for row in tested if row.leads}
+    leaders, on = {row.name for row in tested if row.leads}, {row.measure for row in tested}
 
     def mean_column(measure: str) -> ListColumn[tuple[str, Run]]:
+        means = [run.means()[measure] for run in runs]
+        top = max((mean for mean in means if mean is not None), default=None)
+
         def cell(row: tuple[str, Run]) -> Cell:
-            return Cell(row[1].means()[measure], "fraction", (measure, row[0]) in leaders)
+            mean = row[1].means()[measure]
+            return Cell(mean, "fraction", row[0] in leaders if measure in on else mean == top)
 
         return ListColumn(measure, cell)
 
@@ -263,12 +267,8 @@ class PairQueries:
 
     def __init__(self, request: PageRequest, comparison: Comparison, runs: Sequence[Run]) -> None:
         measure = str(comparison.measures[0])
-        ranked = [row.name for row in comparison.standings_on(measure)]
-        # The best against the baseline, or the two best.
-        second = comparison.baseline or ranked[1]
-        first = next(name for name in ranked if name != second)
         values = comparison.values_on(measure)
-        self.names = (first, second)
+        self.names = first, second = parts.first_pair(comparison, measure)
         left, right = (values[comparison.names.index(name)] for name in self.names)
         self.differences: Floats = left - right
         arrays = {"difference": self.differences}
