@@ -21,7 +21,7 @@ from docs.measures import measures_page
 from docs.reference import API, api_page, commands_page, presets_page, tutorial_page
 
 ROOT = Path(__file__).resolve().parents[1]
-PICTURES = (".png", ".svg", ".css")
+PICTURES = (".png", ".svg", ".css", ".js")
 # Pages that lie elsewhere.
 ELSEWHERE = {
     "benchmarks.md": "benchmarks/README.md",

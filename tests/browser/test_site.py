@@ -81,3 +81,14 @@ def test_search_finds_where_the_site_is_opened_from_disk(page, folder):
     page.keyboard.press("Control+k")
     page.keyboard.type("expected ties")
     page.get_by_text("How the expectation is computed").first.wait_for()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1400, "dark"), (420, "light")])
+def test_axe_finds_nothing_wrong(page, address, axe, width, scheme):
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme=scheme)
+    wrong = {}
+    for name in ("index", "crossmodal", "codes", "api", "glossary"):
+        page.goto(f"{address}{name}.html", wait_until="networkidle")
+        wrong[name] = axe(page)
+    assert not any(wrong.values()), wrong
