@@ -151,6 +151,8 @@ def test_the_minimum_detectable_difference_is_said_once_or_as_a_range() -> None:
     only = one.pairs[0].minimum_detectable
     assert f"Minimum detectable difference on RR (80 % power): {only:.4f}. " in one.power_note("RR")
     assert compare(rows[0], rows[0]).power_note("RR") == ""
+    below = compare(rows[0], rows[0], rows[1], resamples=100)  # of the identical pair it would be 0
+    assert "0.0000" not in below.power_note("RR")
 
 
 def test_differences_shown_are_those_of_the_best_two_or_of_each_to_the_baseline() -> None:

@@ -60,9 +60,9 @@ def test_fewer_than_fifteen_and_half_of_the_values_may_be_away() -> None:
     def where(*values: float) -> str:
         return describe_few(np.array(values), (0, 1), 0.95).partition(":")[0]
 
-    assert where(*[0.5] * 14, *[1.0] * 40) == "only 14 of 54 values lie away from 1"
+    assert where(*[0.5] * 14, *[1.0] * 40) == "only 14 of 54 values differ from 1"
     assert where(*[0.5] * 15, *[1.0] * 40) == ""
-    assert where(*[0.5] * 4, *[0.0] * 4) == "only 4 of 8 values lie away from 0"
+    assert where(*[0.5] * 4, *[0.0] * 4) == "only 4 of 8 values differ from 0"
     assert where(*[0.5] * 5, *[0.0] * 4) == where(*[1.0] * 9) == ""
 
 
@@ -127,10 +127,10 @@ def test_uneven_groups_count_like_fewer() -> None:
 
 def test_few_values_away_from_a_bound_are_noted() -> None:
     sparse = interval([0.5] * 14 + [0.0] * 40, bounds=(0, 1))
-    assert sparse.note.startswith("only 14 of 54 values lie away from 0: the 95 % interval may")
+    assert sparse.note.startswith("only 14 of 54 values differ from 0: the 95 % interval may")
     assert "91 to 99 %" in sparse.note
     loose = interval([0.5] * 4 + [0.0] * 40, level=0.9, bounds=(0, 1))
-    assert loose.note.startswith("only 4 of 44 values lie away from 0: the 90 % interval may")
+    assert loose.note.startswith("only 4 of 44 values differ from 0: the 90 % interval may")
     assert not interval([0.5] * 15 + [0.0] * 40, bounds=(0, 1)).note
 
 

@@ -263,8 +263,8 @@ class Comparison(Shown):
     def power_note(self, measure: str | Measure) -> str:
         """Return the minimum detectable difference of these queries as a sentence."""
         every = [pair.minimum_detectable for pair in self.pairs_on(measure)]
-        sizes = [size for size in every if not math.isnan(size)]
-        if not sizes or max(sizes) == 0:
+        sizes = [size for size in every if size > 0]  # not of identical systems; NaN is no size
+        if not sizes:
             return ""
         low, high = f"{min(sizes):.4f}", f"{max(sizes):.4f}"
         least = low if low == high else f"{low} to {high}, depending on the pair"

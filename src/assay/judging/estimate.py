@@ -27,7 +27,7 @@ from assay.arrays import Flags, Floats, Ints, or_none
 from assay.comparison.verdict import Verdict, verdict_words
 from assay.core.ids import Ids
 from assay.core.ranking import Ranking
-from assay.core.text import fixed, format_percent
+from assay.core.text import fixed, format_percent, spoken
 from assay.errors import MismatchError, UsageError
 from assay.io.formats import RunLike, as_ranking
 from assay.judging.holes import PairBounds, bound_systems
@@ -289,7 +289,7 @@ class LabelEstimate:
         numbers = (
             f"{name} {spell(sure.estimate)} ({sure.words(spell)})" if name else sure.words(spell)
         )
-        return Verdict(words, numbers + plan)
+        return Verdict(words, spoken(numbers + plan))
 
     def number(self) -> Number:
         """Return the estimate as a number of a record."""

@@ -334,12 +334,13 @@ def describe_few(values: Floats, bounds: Bounds, level: float) -> str:
     """Say how few values lie away from the bound where most lie, and what follows; or nothing.
 
     >>> describe_few(np.array([0.5, 0.0, 0.0]), (0.0, 1.0), 0.9).partition(":")[0]
-    'only 1 of 3 values lie away from 0'
+    'only 1 of 3 values differs from 0'
     """
     for bound in bounds:
         away = int((values != bound).sum())
         if 0 < away < _FEW and 2 * away <= len(values):
-            where = f"{ONLY} {away} of {len(values)} values lie away from {bound:g}"
+            differ = "differs" if away == 1 else "differ"
+            where = f"{ONLY} {away} of {len(values)} values {differ} from {bound:g}"
             held = f"the {100 * level:g} % interval may hold less or more often than it says"
             return f"{where}: {held} (91 to 99 % of simulated samples for 95 %)"
     return ""
