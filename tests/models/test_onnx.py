@@ -99,7 +99,7 @@ def test_files_that_are_damaged(tmp_path):
     write_model(tmp_path)
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(
-        FormatError, match=r"tokenizer\.json is no tokenizer: Exception: Model missing"
+        FormatError, match=r"tokenizer\.json is not a tokenizer: Exception: Model missing"
     ):
         encoder(f"onnx:{tmp_path}")
     whole = (tmp_path / "model.onnx").read_bytes()

@@ -241,7 +241,7 @@ def _open_table(
     if ending in (".parquet", ".pq"):
         return tables.open_parquet_table(name)
     if ending not in (".jsonl", ".ndjson"):
-        raise FormatError(f"{name}: unknown type. Use .npy, .npz, .parquet, .csv, .tsv or .jsonl.")
+        raise FormatError(f"{name}: unknown type. Use .npy, .csv, .jsonl, …; --results for .json.")
     records, where = tables.read_records(name, "jsonl")
     table = tables.table_of_records(records, where, name)
     for row, record in enumerate(records):
