@@ -321,7 +321,7 @@ def test_a_system_that_the_collection_forbids_is_left_out() -> None:
     assert (finding.count, finding.total, finding.severity) == (6, 9, "error")
     assert "lsa:200: 40 documents with 25 different words span 25 dimensions" in str(result)
     assert "dimension:" in result["lsa:200"].scores.signature
-    with pytest.raises(InputError, match="The baseline 'pq' cannot run: pq:2 learns"):
+    with pytest.raises(InputError, match="The baseline 'pq' cannot run: pq:2 needs"):
         result.report(baseline="pq")
 
 
