@@ -922,7 +922,7 @@ class TestCommand:
         assert lost.code == 1, lost.err
         other = command("--system", "old=run:1", "-m", "AP", "--system", system, *gate)
         assert other.code == 2
-        assert "AP was not stored" in other.err
+        assert "AP is not among the measures" in other.err
 
     def test_settings_without_systems_are_refused(self, folder: Path, command: Any) -> None:
         result = command("--model", "bm25", "--concurrency", "4")
