@@ -41,6 +41,7 @@ LINES = {
     "eval dense.run -r questions.csv": "looks like text, not ids. Pass the file",
     "bench --corpus nothere --qrels qrels.tsv --model bm25": "nothere does not exist.",
     "bench --corpus notes --model bm25": "corpus (texts need --qrels). Add one of these files",
+    "predict predictions.tsv --candidates top1": "lacks candidates (top1). Did you mean top10?",
     "predict mhsa1.json": "unknown type. Use .npy, .csv, .jsonl, …; --results for .json.",
     "bench a.toml questions.csv": "extra argument (questions.csv). See 'assay bench",
     "compare dense.run lexical.run -r qrels.txt --metric AP": "It is called --measure here.",
