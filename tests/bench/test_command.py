@@ -796,7 +796,7 @@ def test_a_gate_does_not_pass_without_its_system(home: Path, assay: Callable[...
     assert "The check could not run: pq cannot run (pq:2 learns 256" in done.err
     alone = assay(*TWO, "--model", coded, "-m", "RR", "--full")
     assert alone.code == 0
-    assert "error: 1 system left out: pq (pq:2 learns 256 centroids, and may learn" in alone.out
+    assert "error: 1 system left out: pq (pq:2 needs 256 training vectors, found" in alone.out
 
 
 def test_pairs_are_counted_before_and_after(home: Path, assay: Callable[..., Any]) -> None:

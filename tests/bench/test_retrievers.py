@@ -511,7 +511,7 @@ class TestDocOf:
 
     @pytest.mark.parametrize(
         ("rule", "words"),
-        [("(", r"doc_of '\(' is no regular expression: missing"), ("a", "0 groups")],
+        [("(", r"doc_of '\(' is not a regular expression: missing"), ("a", "0 groups")],
     )
     def test_wrong_expressions(self, rule: str, words: str) -> None:
         with pytest.raises(UsageError, match=words):
@@ -687,7 +687,9 @@ class TestFailures:
 
     def test_a_wrong_doc_of_is_refused_before_anything_is_asked(self, concurrency: int) -> None:
         flaky = Flaky(lambda text: False)
-        with pytest.raises(UsageError, match=r"doc_of '\(' is no regular expression: missing \)"):
+        with pytest.raises(
+            UsageError, match=r"doc_of '\(' is not a regular expression: missing \)"
+        ):
             run_bench(DATA, [flaky], doc_of="(", concurrency=concurrency, **HOW)
         assert not flaky.calls
 
@@ -920,7 +922,7 @@ class TestCommand:
         assert lost.code == 1, lost.err
         other = command("--system", "old=run:1", "-m", "AP", "--system", system, *gate)
         assert other.code == 2
-        assert "AP was not stored" in other.err
+        assert "AP is not among the measures" in other.err
 
     def test_settings_without_systems_are_refused(self, folder: Path, command: Any) -> None:
         result = command("--model", "bm25", "--concurrency", "4")

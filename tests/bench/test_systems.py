@@ -314,14 +314,14 @@ def test_a_system_that_the_collection_forbids_is_left_out() -> None:
         "lsa:200 @ faiss:IVF100,Flat",
         "two",
     }
-    assert reasons["pq"].startswith("pq:2 learns 256 centroids, and may learn from 40 vectors")
+    assert reasons["pq"].startswith("pq:2 needs 256 training vectors, found 40")
     assert reasons["rrf(bm25+pq)"] == "it needs pq"
     assert reasons["two"] == "it needs tuned"
     finding = result.diagnosis["left-out"]
     assert (finding.count, finding.total, finding.severity) == (6, 9, "error")
     assert "lsa:200: 40 documents with 25 different words span 25 dimensions" in str(result)
     assert "dimension:" in result["lsa:200"].scores.signature
-    with pytest.raises(InputError, match="The baseline 'pq' cannot run: pq:2 learns"):
+    with pytest.raises(InputError, match="The baseline 'pq' cannot run: pq:2 needs"):
         result.report(baseline="pq")
 
 

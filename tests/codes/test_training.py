@@ -121,7 +121,7 @@ def test_other_vectors_are_all_that_is_learnt_from(docs, queries, tmp_path):
 def test_vectors_to_learn_from_that_are_documents_are_counted(docs, queries):
     mixed = np.concatenate([docs[:30], docs[:50] + 1])
     report = evaluate_codes(docs, queries, methods=["rabitq:1"], train=mixed, **FEW)
-    assert "30 of the 80 vectors to learn from are searched documents" in report.remarks
+    assert "30 of the 80 training vectors are searched documents" in report.remarks
 
 
 def test_points_and_bytes_of_the_codebook_are_shown(docs, queries):
@@ -150,11 +150,11 @@ def test_what_cannot_be_learnt_from_is_refused(docs, queries, train):
 
 def test_too_few_vectors_for_centroids_say_what_to_do(docs, queries):
     pytest.importorskip("faiss")
-    with pytest.raises(AssayError, match=r"may learn from 200 vectors.*train 1"):
+    with pytest.raises(AssayError, match=r"needs 256 training vectors, found 200.*train 1"):
         evaluate_codes(docs[:400], queries, methods=["pq:4"], train=0.5, **FEW)
-    with pytest.raises(AssayError, match="may learn from 200 vectors"):
+    with pytest.raises(AssayError, match="needs 256 training vectors, found 200"):
         make_codes("pq:4&train=0.5", docs[:400], "cosine")
-    with pytest.raises(AssayError, match="may learn from 200 vectors"):
+    with pytest.raises(AssayError, match="needs 256 training vectors, found 200"):
         evaluate_codes(docs[:200], queries, methods=["pq:4"], **FEW)
 
 

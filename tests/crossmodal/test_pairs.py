@@ -172,7 +172,7 @@ def test_qrels_add_positives_for_the_queries_they_judge():
         precision = [hits[i] * sum(hits[: i + 1]) / (i + 1) for i in range(r)]
         assert one.scores["MAP@R"][place] == pytest.approx(sum(precision) / r)
     assert found.paper_table().rows[1][1].value is None  # image2text is not judged
-    with pytest.raises(MismatchError, match="'99' is not a sample of 'image'"):
+    with pytest.raises(MismatchError, match="'99' is not in 'image'"):
         paired_retrieval({"image": images, "text": texts}, qrels={"text2image": {"4": {"99": 1}}})
     with pytest.raises(UsageError, match="qrels name 'text2audio', not a direction"):
         paired_retrieval({"image": images, "text": texts}, qrels={"text2audio": judged})

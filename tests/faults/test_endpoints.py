@@ -144,7 +144,7 @@ def test_a_server_that_repeats_the_key(fake, waits):
     refused(fake, "embeddings are not 0 to 1, each once: str")
     both = [{"index": at, "embedding": KEY} for at in range(2)]
     fake.script = [content(lambda texts: {"data": both})]
-    refused(fake, "embedding 0 is no list of finite")
+    refused(fake, "embedding 0 is not a list of finite")
 
 
 def test_a_slow_answer_is_tried_again(fake, waits, monkeypatch):
@@ -279,7 +279,7 @@ def test_the_wrong_dimension(fake):
 @pytest.mark.parametrize("row", [[], None, "1,2,3", [1, None, 3], [1, True, 3], [[1], [2]], ["1"]])
 def test_what_is_no_vector(fake, row):
     fake.script = [with_rows([1, 2, 3], row)]
-    refused(fake, "embedding 1 is no list of finite numbers")
+    refused(fake, "embedding 1 is not a list of finite numbers")
 
 
 def test_nan_and_infinity(fake, waits):

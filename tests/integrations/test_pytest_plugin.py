@@ -69,7 +69,7 @@ def test_a_worse_ranking_fails_with_its_verdict(pytester, run_pytest):
         [
             "*new may lose 0.05 or more against baseline on nDCG@10: −0.*at least −0.*p = *",
             "*nDCG@10: 0.* against 0.*, n = 60 queries: 0 better, * worse, * equal*",
-            "*most lost: q* -0.5000*",
+            "*most lost: q* −0.5000*",
             "*verdict: baseline is better than new on nDCG@10. Lead +0.* (95 % CI +0.*p < 0.0001)*",
             "*signature: preset:trec_eval|*",
             "*Inspect these queries first.*",

@@ -101,7 +101,7 @@ def test_eval_with_a_pool(assay: Assay, inside: Path) -> None:
         (("eval", "coarse.run", *POOL), "DCG@10 of coarse are not in this pool"),
         (("eval", "dense.run", "--pool", "qrels.txt", "--labels", "x"), "not a pool"),
         (("eval", "dense.run", "--pool", "pool.tsv", "--labels", "no.jsonl"), "no.jsonl"),
-        (("pool", "dense.run", "-o", "x.tsv"), "1 systems have no differences"),
+        (("pool", "dense.run", "-o", "x.tsv"), "Differences need two runs, found 1"),
         (
             ("pool", "dense.run", "lexical.run", "-o", "x.tsv", "--scale", "3"),
             "Cannot read the scale '3'",

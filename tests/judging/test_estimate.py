@@ -188,7 +188,8 @@ def test_what_does_not_belong_together_is_refused():
     pool = make_pool(two, 30)
     labels = label_all(pool)
     with pytest.raises(
-        MismatchError, match="Add the runs with 'assay pool --extend', or use --aim means"
+        MismatchError,
+        match="with 'assay pool --extend', or draw a pool with 'assay pool --aim means'",
     ):
         estimate_from_labels(runs, pool, labels)
     with pytest.raises(MismatchError, match="The pool aims at differences, not means"):

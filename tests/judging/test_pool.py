@@ -150,7 +150,7 @@ def test_what_makes_no_sense_is_refused():
     runs = make_runs(2)
     with pytest.raises(MeasureError, match="nDCG@10 needs labels of all pairs"):
         make_pool(runs, measure="nDCG@10")
-    with pytest.raises(UsageError, match="no differences"):
+    with pytest.raises(UsageError, match="Differences need two"):
         make_pool({"a": runs["s0"]})
     with pytest.raises(UsageError, match="A pool by depth needs depth"):
         make_pool(runs, method="depth")

@@ -94,12 +94,12 @@ def test_files_that_are_damaged(tmp_path):
     with pytest.raises(FormatError, match="asks for lasttoken"):
         encoder(f"onnx:{tmp_path}")
     (tmp_path / "1_Pooling" / "config.json").write_text("[]")
-    with pytest.raises(FormatError, match="must hold a JSON object"):
+    with pytest.raises(FormatError, match="is not a JSON object"):
         encoder(f"onnx:{tmp_path}")
     write_model(tmp_path)
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(
-        FormatError, match=r"tokenizer\.json is no tokenizer: Exception: Model missing"
+        FormatError, match=r"tokenizer\.json is not a tokenizer: Exception: Model missing"
     ):
         encoder(f"onnx:{tmp_path}")
     whole = (tmp_path / "model.onnx").read_bytes()

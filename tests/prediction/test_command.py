@@ -366,7 +366,7 @@ def test_metres_groups_and_predictability(assay, tmp_path):
         (["--new-places"], "--new-places requires --train"),
         (["--confidence"], "needs scores or logits"),
         (["--coordinates", "nowhere.csv"], "nowhere.csv"),
-        (["--coordinates", "odd.csv"], "Name it lat, latitude"),
+        (["--coordinates", "odd.csv"], "lacks latitude (lat or latitude)"),
         (["--coordinates", "bad.csv"], "bad.csv, row 0: 'north' is not a number"),
         (["--train-users", "p.csv:user"], "--train-users requires --train"),
     ],

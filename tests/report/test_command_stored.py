@@ -171,7 +171,7 @@ def test_what_may_be_a_file_and_a_run_is_asked_about(assay, demo):
         ),
         ((1, "--tag", "d"), 2, "chooses stored runs"),
         (("--tag", "none"), 2, "no matching finished run"),
-        ((1, "-m", "P@5"), 2, "P@5 was not stored. Name one of nDCG@10"),
+        ((1, "-m", "P@5"), 2, "P@5 is not among the measures. Name one of nDCG@10"),
         ((1, "-r", "qrels.txt"), 2, "--qrels is for files"),
         ((1, "--n-docs", 7), 2, "--n-docs is for files"),
         ((1, "--ties", "best"), 2, "--ties is for files"),

@@ -120,7 +120,7 @@ def test_stored_runs_keep_the_measures_that_all_have() -> None:
     assert records[1].means == {"RR": right.mean()["RR"], "P@1": right.mean()["P@1"]}
     with pytest.raises(UsageError, match="no measure in common: RR and AP"):
         shared_measures([make_scores(["RR"]), make_scores(["AP"])])
-    with pytest.raises(MeasureError, match=r"AP was not stored\. Name one of RR"):
+    with pytest.raises(MeasureError, match=r"AP is not among the measures\. Name one of RR"):
         only_measures(make_scores(["RR"]), make_scores(["AP"]).measures)
     with pytest.raises(UsageError, match="every run must be a RunRecord"):
         as_records([scores_instead_of_a_run()])  # type: ignore[list-item]

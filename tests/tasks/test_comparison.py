@@ -381,8 +381,8 @@ def test_few_queries_or_tasks() -> None:
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
-        ({"value": math.nan}, AssayError, "not a finite number"),
-        ({"value": math.inf}, AssayError, "not a finite number"),
+        ({"value": math.nan}, AssayError, "is not finite"),
+        ({"value": math.inf}, AssayError, "is not finite"),
         ({"value": "0.5"}, AssayError, "of type str, not a number"),
         ({"value": None}, ValueRangeError, "'value' is missing"),
         ({"system": ""}, IdError, "the system is empty"),

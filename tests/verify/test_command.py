@@ -504,7 +504,7 @@ def test_no_input_is_written_through(
     [
         ("", "is empty"),
         ("{", "not JSON"),
-        ("[1]", "x.json: not the JSON of a result: [1]"),
+        ("[1]", "x.json is not a result. Pass what a command wrote"),
         ("{}", "x.json: no record of its command"),
         (
             '{"command": "eval", "made_by": {}, "schema_version": 2}',

@@ -87,7 +87,7 @@ def make_doc_of(rule: DocOf) -> Callable[[str], str] | None:
         pattern = re.compile(rule)
     except re.error as error:
         raise UsageError(
-            f"doc_of {rule!r:.80} is no regular expression: {error}. Write one such as '([^#]+)'."
+            f"doc_of {rule!r:.80} is not a regular expression: {error}. Write one like '([^#]+)'."
         ) from None
     if pattern.groups != 1:
         raise UsageError(

@@ -176,8 +176,8 @@ def _check_unjudged(result: BenchResult) -> Iterator[Finding]:
     if shares[high] <= 0:
         return
     unequal, span = shares[high] - shares[low] >= _UNEQUAL, format_percent(shares[high])
-    if low != high:
-        span = f"{format_percent(shares[low])} ({low}) to {span} ({high})"
+    if (least := format_percent(shares[low])) != span:
+        span = f"{least} ({low}) to {span} ({high})"
     effect = f"This may underrate {high}: unjudged documents may be relevant." * unequal
     message = f"{span} of the top {_PLACES} documents are unjudged (counted as not relevant)"
     yield Finding("warning" if unequal else "note", "unjudged", message, effect, 0, 0)

@@ -196,7 +196,7 @@ def _is_measure(arg: str) -> bool:
 # What other programs call it.
 _ALSO_CALLED: Final = {
     "--level": ("--alpha", "--cl", "--confidence-level", "--significance"),
-    "--measure": ("--metrics", "--cutoff"),
+    "--measure": ("--metric", "--metrics", "--cutoff"),
     "--resamples": ("--bootstrap", "--iterations", "--permutations", "--n-resamples"),
     "--seed": ("--random-state",),
     "--output": ("--out", "--outfile"),

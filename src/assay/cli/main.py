@@ -119,7 +119,7 @@ def _explain(error: Exception) -> int:
         hint = f" See '{context.command_path} --help'." if context is not None else ""
         words = re.sub("a valid integer( range)?", "a whole number", error.format_message())
         words = re.sub("a valid float( range)?", "a number", words)
-        _print_error(" ".join(words.split()) + hint)
+        _print_error(re.sub(r"\)$", ").", " ".join(words.split())) + hint)
         return error.exit_code
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""

@@ -427,7 +427,7 @@ def _product_quantiser(
             f"pq:{n_bytes}: {dimensions} dimensions do not divide evenly. Choose a divisor."
         )
     if len(sample) < CENTROIDS:
-        few = f"pq:{n_bytes} learns {CENTROIDS} centroids, and may learn from {len(sample)} vectors"
+        few = f"pq:{n_bytes} needs {CENTROIDS} training vectors, found {len(sample)}"
         raise UsageError(f"{few}. Train on more vectors, or on all documents (train 1).")
     quantiser = faiss.ProductQuantizer(dimensions, n_bytes, 8)
     # Too few points are said in a remark, not by faiss.

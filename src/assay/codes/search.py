@@ -195,7 +195,7 @@ class VectorSearch:
         checks.check_finite(values, "train")
         own_rows = (row.tobytes() for block in float_blocks(self.docs) for row in block)
         seen = len({row.tobytes() for row in values}.intersection(own_rows))
-        note = f"{seen} of the {len(values)} vectors to learn from are searched documents"
+        note = f"{seen} of the {len(values)} training vectors are searched documents"
         return CodeTraining(1, values), digest_of_arrays(values)[:8], (note,) if seen else ()
 
     @property

@@ -323,7 +323,7 @@ def check_keywords(function: Callable[..., Any], choices: Mapping[str, Any]) -> 
         from inspect import signature  # only for messages
 
         keywords = [*signature(function).parameters, *Choices.__annotations__]
-        hint = did_you_mean(odd[0], keywords) or f" See help({function.__name__})."
+        hint = did_you_mean(odd[0], keywords) or f" It takes {', '.join(keywords)}."
         raise ConventionError(f"{function.__name__} has no keyword {odd[0]!r}.{hint}")
 
 

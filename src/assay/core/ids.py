@@ -419,7 +419,7 @@ def _of_one_kind(parts: Sequence[Ids]) -> list[Ids]:
     if any(part.numbered for part in parts):
         raise IdError(
             f"Numbered rows (0, 1, …) cannot be matched with ids such as {text[0]!r}. Give the "
-            "rows their ids, or number both sides."
+            "rows their ids (query_ids, doc_ids), or number both sides."
         )
     return [part.as_text() for part in parts]
 

@@ -230,7 +230,7 @@ def _check_matrix(values: Any, what: str) -> Array:
     array = checks.plain_array(values, what)
     if array.ndim != 2 or 0 in array.shape:
         raise ShapeError(
-            f"{what} must be samples × dimensions, each at least 1; found shape {array.shape}."
+            f"{what} must be samples × dimensions, found shape {array.shape}. Load files first."
         )
     return array
 

@@ -11,7 +11,7 @@ from assay.comparison.alignment import answered_queries, cluster_settings
 from assay.comparison.compare import Comparison, compare
 from assay.comparison.gate import Condition, worse_than_baseline
 from assay.core.checks import is_real, name_few
-from assay.core.text import bracket, signed
+from assay.core.text import bracket, signed, spoken
 from assay.errors import FormatError, MismatchError, UsageError
 from assay.measures import Measure, parse
 from assay.plugins import find_hook
@@ -175,7 +175,7 @@ def _describe(comparison: Comparison) -> Iterator[str]:
         )
         if lost := comparison.differences(pair.measure).losses(_QUERIES_SHOWN):
             named = ", ".join(f"{row.query} {signed(row.difference)}" for row in lost)
-            yield f"  most lost: {named}"
+            yield f"  most lost: {spoken(named)}"
     yield from (f"  verdict: {verdict}" for verdict in comparison.verdicts.values())
     yield f"  signature: {comparison.signature}"
     margin = comparison.settings.margin

@@ -32,6 +32,7 @@ from assay.io.streams import FilePath, atomic_write, ending_of, make_folder, mis
 from assay.io.texts import ChunkRule, Texts, chunk_docs, is_ir, parquet_parts, read_ir, read_texts
 
 _PACKED = ("", ".gz", ".zst")
+_CORPUS: Final = ["corpus.jsonl", "corpus.parquet"]
 
 
 class Layout(NamedTuple):
@@ -61,7 +62,7 @@ def find_layout(folder: FilePath, split: str) -> Layout:
     names += [f"qrels/{split}.parquet", "qrels.parquet"]
     queries = ["queries.jsonl", "queries.tsv", "queries.csv", "queries.parquet"]
     return Layout(
-        _of_hub(home, "corpus") or _first(home, ["corpus.jsonl", "corpus.parquet"], "documents"),
+        _of_hub(home, "corpus") or _first(home, _CORPUS, "corpus (texts need --qrels)"),
         _of_hub(home, "queries") or _first(home, queries, "queries"),
         _qrels_of_hub(home, split) or _first(home, names, f"judgments of the split {split!r}"),
     )
@@ -87,10 +88,9 @@ def _qrels_of_hub(home: Path, split: str) -> Path | None:
 
 
 def _first(home: Path, names: list[str], what: str) -> Path:
-    for name in names:
-        for packed in _PACKED:
-            if (home / f"{name}{packed}").is_file():
-                return home / f"{name}{packed}"
+    for path in (home / f"{name}{packed}" for name in names for packed in _PACKED):
+        if path.is_file():
+            return path
     splits = sorted(path.stem for path in (home / "qrels").glob("*.tsv"))
     hint = f" Splits: {', '.join(splits)}." if splits and "split" in what else ""
     raise StorageError(f"{home} holds no {what}. Add one of these files: {', '.join(names)}.{hint}")

@@ -583,7 +583,7 @@ class _DrawnPairs:
             raise MismatchError(
                 f"{int(absent.sum()):,} of {len(absent):,} documents that decide {measure} of "
                 f"{what} are not in this pool.{aim} Add the runs with 'assay pool --extend', "
-                "or use --aim means."
+                "or draw a pool with 'assay pool --aim means'."
             )
         every = np.zeros((2, len(pool)))
         for row, labels in enumerate((self._human, self._machine)):

@@ -376,7 +376,7 @@ def make_pool(
         raise UsageError("A pool by depth needs depth. Pass the last rank to label.")
     seed = check_seed(seed) if extend is None else extend.seed
     if not runs or (aim == "differences" and method == "drawn" and len(runs) < 2):
-        raise UsageError(f"{len(runs)} systems have no differences. Pass two, or aim at means.")
+        raise UsageError(f"Differences need two runs, found {len(runs)}. Add one, or aim at means.")
     linear = parse_linear(measure)
     rankings = [as_ranking(run, RULES) for run in runs.values()]
     settings = {

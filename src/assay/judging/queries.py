@@ -197,7 +197,7 @@ def queries_from_log(
         count = parse_whole(str(by_name[counted][at])) if counted else 1
         if not count or count < 1:
             place, typed = table.where(at), by_name[counted or ""][at]
-            raise FormatError(f"{place}: count {typed!r} is not whole or is below 1. Write 1, 2, …")
+            raise FormatError(f"{place}: count {typed!r} is not a whole number. Use 1, 2, …")
         stratum = str(by_name[names[-1]][at]) if strata else ""
         rows.append(SourcedQuery(query, "log", count=count, stratum=stratum))
     merged, n_merged = merge_near(rows)

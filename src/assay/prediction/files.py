@@ -20,7 +20,7 @@ import numpy as np
 
 from assay.core import checks
 from assay.core.mismatches import check_labels_match, describe_near
-from assay.core.text import parse_number
+from assay.core.text import did_you_mean, parse_number
 from assay.errors import FormatError, MismatchError, UsageError, ValueRangeError
 from assay.io import columns as tables
 from assay.io.arrays import NpyRows, load_keyed, load_npy, load_npz, npz_keys
@@ -227,9 +227,9 @@ def _pick(
         return columns[_find_only(present, place, what)]
     if otherwise is not None:
         return otherwise
-    raise FormatError(
-        f"{place} lacks {what}. Name it {', '.join(names)}. It has: {', '.join(columns)}."
-    )
+    hint = did_you_mean(names[0], columns) if len(names) == 1 else ""
+    lack = f"{place} lacks {what} ({' or '.join(names)})"
+    raise FormatError(f"{lack}.{hint} It has: {', '.join(columns)}.")
 
 
 def _open_table(
@@ -241,7 +241,7 @@ def _open_table(
     if ending in (".parquet", ".pq"):
         return tables.open_parquet_table(name)
     if ending not in (".jsonl", ".ndjson"):
-        raise FormatError(f"{name}: unknown type. Use .npy, .npz, .parquet, .csv, .tsv or .jsonl.")
+        raise FormatError(f"{name}: unknown type. Use .npy, .csv, .jsonl, …; --results for .json.")
     records, where = tables.read_records(name, "jsonl")
     table = tables.table_of_records(records, where, name)
     for row, record in enumerate(records):

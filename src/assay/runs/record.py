@@ -304,7 +304,7 @@ def only_measures(scores: Scores, measures: Iterable[Measure]) -> Scores:
     absent = [measure for measure in selected if measure not in scores.measures]
     if absent:
         have = ", ".join(map(str, scores.measures))
-        raise MeasureError(f"{absent[0]} was not stored. Name one of {have}.")
+        raise MeasureError(f"{absent[0]} is not among the measures. Name one of {have}.")
     places = [scores.measures.index(measure) for measure in selected]
     return replace(
         scores, measures=selected, values=scores.values[places], tied=scores.tied[places]

@@ -461,8 +461,8 @@ class Scores(Shown):
     def __str__(self) -> str:
         """Return a line for each measure, then remarks and signature."""
         mean = self._lenient_mean()
-        width = max(len(name) for name in mean)
-        lines = [f"Scores of {self.n_queries} queries, {mean.average} averages"]
+        width, n = max(map(len, mean)), self.n_queries
+        lines = [f"Scores of {n} {'query' if n == 1 else 'queries'}, {mean.average} averages"]
         for name, value in mean.items():
             lines.append(f"  {name:<{width}}  {value:.4f}  {describe_counts(mean.counts[name])}")
         return "\n".join([*lines, *(f"  {words}" for words in (*self.remarks, self.signature))])

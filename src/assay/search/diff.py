@@ -127,7 +127,7 @@ class RunDiff(Shown):
         (name, mean), *_ = self.means["all"].items()
         n, changed = len(self.query_ids), int((self.first > 0).sum())
         if not changed:
-            return f"No change: {' and '.join(self.names)} agree on all {n:,} queries."
+            return f"No change: {' and '.join(self.names)} agree on every query (n = {n:,})."
         ends = f"{mean.estimate:.4f} {mean.sentence()}"
         return f"{changed:,} of {n:,} queries changed; mean {name} {ends}."
 

@@ -100,7 +100,7 @@ def command(
     place = InputPlaces(files, folder, outside=outside)
     data = parse_json(read_text(result), result)
     if not isinstance(data, dict):
-        raise FormatError(f"{result}: not the JSON of a result: {data!r:.40}.")
+        raise FormatError(f"{result} is not a result. Pass what a command wrote with --json.")
     verify = _verify_export if "layout" in data else _verify_result
     verification = verify(data, result, place, consent)
     output.emit(verification, layout, file, brief=False)

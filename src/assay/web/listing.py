@@ -102,6 +102,8 @@ def show_model(run: Any) -> str:
     >>> from types import SimpleNamespace as Run
     >>> [show_model(Run(name="e5", model=path)) for path in ("/a/b/e5-base", "org/e5", "e5")]
     ['…/e5-base', 'org/e5', '']
+    >>> show_model(Run(name="fused", model="rrf:bm25+e5")).split("\u200b")
+    ['rrf:', 'bm25+', 'e5']
     """
     parts = run.model.rstrip("/").split("/")
     shown = f"…/{parts[-1]}" if len(parts) > 2 else str(run.model)

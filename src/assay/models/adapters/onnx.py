@@ -261,7 +261,7 @@ class Tokenizer:
         try:
             self._tokenizer: Any = package.Tokenizer.from_file(str(path))
         except Exception as error:  # the package raises bare Exceptions
-            raise FormatError(f"{path} is no tokenizer: {error_text(error)}. Replace it.") from None
+            raise FormatError(f"{path} is not a tokenizer: {error_text(error)}.") from None
         self._tokenizer.no_padding()
         if max_length is None:
             self._tokenizer.no_truncation()

@@ -378,7 +378,7 @@ def _rows(answer: Any, count: int, place: str) -> list[list[float]]:
         values = entry.get("embedding")
         sound = isinstance(values, list) and values
         if not sound or not all(type(v) in (int, float) and math.isfinite(v) for v in values):
-            raise EndpointError(f"{place}: embedding {index} is no list of finite numbers. Check.")
+            raise EndpointError(f"{place}: embedding {index} is not a list of finite numbers.")
         rows.append(values)
     return rows
 
