@@ -271,6 +271,7 @@ class SearchPlan:
             block = blocks.raw_docs(self.kernels, rows, stored, self.metric, sizes=self.sizes)
             coarse = self.kernels.coarsen_raw(block, axis, signs, self.threads)
             yield len(rows), block, self.kernels.CoarseBlock(block, *coarse, axis, signs)
+            del rows, block, coarse
 
     def raw_docs(self) -> Iterator[tuple[int, RawHandle]]:
         """Yield the documents as they are stored, block by block, and how many these hold."""

@@ -248,6 +248,7 @@ def _search_stored(
             for top, part in zip(parts, ready.ranges(n_docs), strict=True)
         ]
         run_on(ready, tasks, control, progress)
+        del block, coarse, tasks  # before the next block is quantised
     return True
 
 
@@ -267,6 +268,7 @@ def search_measured(
         run_on(ready, tasks, control, progress)
         n_docs += len(docs)
         n_zero += int(block.zero.sum())
+        del docs, tasks
     ready.check_docs(n_docs)
     return n_docs, n_zero
 

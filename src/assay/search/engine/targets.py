@@ -278,6 +278,7 @@ def _count_targets(ready: SearchPlan, targets: Ints, progress: Progress | None) 
     control = Control.new()
     for docs in _to_count(ready, counts, first):
         _count_block(ready, counts, docs, control, progress)
+        del docs
     if ready.metric.name == "cosine":
         # All documents tie for a query of zeros, which the product cannot find.
         nowhere = ready.measures.zero
@@ -325,6 +326,7 @@ def count_against(
         ready = plan(queries, docs, k=1, exclude=exclude, coarse=True, **options)
         for block in _to_count(ready, counts, None):
             _count_block(ready, counts, block, control, None)
+            del block
     return counts.above, counts.tied, counts.before
 
 
