@@ -415,7 +415,7 @@ def plan(
     room = max(4 * depth + 1024, COARSE_ROOM) if depth else 2 * min(k, _MOST_PRUNED) + 256
     if not lists:
         room //= 2  # numbers without scores
-    for_each = 8 * room + 16 * columns  # bytes of a query, with its candidates
+    for_each = 8 * room + 16 * (columns + depth)  # bytes of a query, its candidates and its list
     tile = _tile(n_queries, for_each, threads=n_threads, rows=max(rows, 1))
     if not rows:
         tile = min(tile, FEW_QUERIES)
