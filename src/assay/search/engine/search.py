@@ -322,8 +322,7 @@ def _search_part(
     if docs.coarse is not None:
         _scan_coarse(ready, top, tile, docs.coarse, part, control)
         return
-    queries = ready.prepared(*tile)
-    excluded = ready.excluded.part(*tile)
+    queries, excluded = ready.prepared(*tile), ready.excluded.part(*tile)
     if ready.fused:
         _scan(ready, top, queries.block, excluded, docs.block, part, control)
     else:

@@ -107,8 +107,8 @@ class SparseIndex:
             self.offsets[terms] - offsets_of(lengths)[:-1], lengths
         )
         products = np.repeat(weights, lengths) * self.weights[places]
-        scores = np.bincount(self.docs[places], products, self.n_docs)
-        return scores.astype(np.float64)  # of no products bincount makes whole numbers
+        # of no products bincount makes whole numbers
+        return np.bincount(self.docs[places], products, self.n_docs).astype(np.float64)
 
 
 def divide_by_norms(rows: SparseVectors, what: str) -> Floats:

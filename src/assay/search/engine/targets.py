@@ -284,9 +284,8 @@ def _count_targets(ready: SearchPlan, targets: Ints, progress: Progress | None) 
         nowhere = ready.measures.zero
         counts.tied[nowhere] += n_docs - 1
         counts.before[nowhere] += counts.targets[nowhere]
-    no_target = targets < 0
     for array in (counts.above, counts.tied, counts.before):
-        array[no_target] = -1
+        array[targets < 0] = -1
     return TargetRanks(
         counts.above,
         counts.tied,
