@@ -169,3 +169,36 @@ def test_many_queries_keep_no_room_for_candidates():
     )
     grown, result = map(int, done.stdout.split())
     assert grown < 512 + result
+
+
+_LONG_LISTS = """
+import resource, sys
+import numpy as np
+from assay.search.engine import rank
+
+n_docs, columns, n_queries, k = map(int, sys.argv[1:5])
+rng = np.random.default_rng(0)
+some = rng.integers(-99, 99, (4096, columns)).astype(sys.argv[5])
+docs = np.empty((n_docs, columns), some.dtype)
+for start in range(0, n_docs, len(some)):
+    rows = docs[start : start + len(some)]
+    rows[...] = np.roll(some, start // len(some) % 251, axis=1)[: len(rows)]
+queries = (some[:n_queries] + rng.standard_normal((n_queries, columns)) * 99).astype(np.float32)
+rank(queries, docs[:9], 3, metric="dot", engine="native", threads=2)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+found = rank(queries, docs, k, metric="dot", engine="native", threads=8)
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print((after - before) // 1024, found.scores.nbytes + found.docs.nbytes >> 20)
+"""
+
+
+@linux
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", ["5000000 128 200 4000 i1", "800000 256 1000 4000 f2"])
+def test_long_lists_and_many_blocks_take_no_more(shape):
+    """One block of codes at a time, and few lists of one query side by side."""
+    pytest.importorskip("assay.native._kernels")
+    command = [sys.executable, "-c", _LONG_LISTS, *shape.split()]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    grown, result = map(int, done.stdout.split())
+    assert grown < 512 + result

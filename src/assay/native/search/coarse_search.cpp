@@ -438,13 +438,14 @@ size_t CoarseReceiver::settle_from(size_t query) {
         if (!is_nearly_done(query)) append(query, candidates);
         offsets.push_back(candidates.size());
     }
-    const Column<float> products = products_of(rows_, docs_.docs, offsets, candidates.data());
+    Column<float> products = products_of(rows_, docs_.docs, offsets, candidates.data());
     Column<uint32_t> left;
     std::vector<size_t> left_offsets(first + 1, 0);
     for (size_t q = first; q < query; ++q) {
         is_nearly_done(q) ? append(q, left) : settle(q, candidates.data() + offsets[q], products.data() + offsets[q], offsets[q + 1] - offsets[q], left);
         left_offsets.push_back(left.size());
     }
+    candidates = {}, products = {};  // room for what scoring takes
     const Column<double> scores = decider_.scores(left_offsets, left.data());
     for (size_t q = first; q < query; ++q) {
         take(q, left.data() + left_offsets[q], scores.data() + left_offsets[q], left_offsets[q + 1] - left_offsets[q]);

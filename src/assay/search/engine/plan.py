@@ -107,14 +107,12 @@ class SearchPlan:
         """Measure all queries, without keeping their rows."""
         parts = []
         for start in range(0, self.n_queries, self.tile):
-            rows = inputs.Rows(
-                inputs.widen(self.queries[start : start + self.tile], "queries"), start, "queries"
+            some = inputs.widen(self.queries[start : start + self.tile], "queries")
+            rows = inputs.Rows(some, start, "queries")
+            measured = blocks.measure_rows(
+                self.kernels, rows, self.metric, ids=self.query_ids, threads=self.threads
             )
-            parts.append(
-                blocks.measure_rows(
-                    self.kernels, rows, self.metric, ids=self.query_ids, threads=self.threads
-                )
-            )
+            parts.append(measured)
         nothing: NDArray[np.float32] = np.empty((self.n_queries, 0), np.float32)
         return blocks.MeasuredRows(
             nothing,
@@ -196,9 +194,8 @@ class SearchPlan:
 
     def is_coarse(self, block: blocks.MeasuredRows) -> bool:
         """Tell whether a block of documents is searched by products of 8-bit numbers first."""
-        if block.coarse is None and not (self.lists and self._quantises(*block.rows.shape)):
-            return False
-        return self._suits_8_bits(*block.rows.shape)
+        quantises = block.coarse is not None or (self.lists and self._quantises(*block.rows.shape))
+        return quantises and self._suits_8_bits(*block.rows.shape)
 
     def _suits_8_bits(self, n_docs: int, columns: int) -> bool:
         fewest = COARSE_DOCS if self.lists else COARSE_DOCS // 4  # nothing is kept of most
@@ -271,6 +268,7 @@ class SearchPlan:
             block = blocks.raw_docs(self.kernels, rows, stored, self.metric, sizes=self.sizes)
             coarse = self.kernels.coarsen_raw(block, axis, signs, self.threads)
             yield len(rows), block, self.kernels.CoarseBlock(block, *coarse, axis, signs)
+            del rows, block, coarse
 
     def raw_docs(self) -> Iterator[tuple[int, RawHandle]]:
         """Yield the documents as they are stored, block by block, and how many these hold."""
@@ -414,7 +412,7 @@ def plan(
     room = max(4 * depth + 1024, COARSE_ROOM) if depth else 2 * min(k, _MOST_PRUNED) + 256
     if not lists:
         room //= 2  # numbers without scores
-    for_each = 8 * room + 16 * columns  # bytes of a query, with its candidates
+    for_each = 8 * room + 16 * (columns + depth)  # bytes of a query, its candidates and its list
     tile = _tile(n_queries, for_each, threads=n_threads, rows=max(rows, 1))
     if not rows:
         tile = min(tile, FEW_QUERIES)

@@ -248,6 +248,7 @@ def _search_stored(
             for top, part in zip(parts, ready.ranges(n_docs), strict=True)
         ]
         run_on(ready, tasks, control, progress)
+        del block, coarse, tasks  # before the next block is quantised
     return True
 
 
@@ -267,6 +268,7 @@ def search_measured(
         run_on(ready, tasks, control, progress)
         n_docs += len(docs)
         n_zero += int(block.zero.sum())
+        del docs, tasks
     ready.check_docs(n_docs)
     return n_docs, n_zero
 
@@ -320,8 +322,7 @@ def _search_part(
     if docs.coarse is not None:
         _scan_coarse(ready, top, tile, docs.coarse, part, control)
         return
-    queries = ready.prepared(*tile)
-    excluded = ready.excluded.part(*tile)
+    queries, excluded = ready.prepared(*tile), ready.excluded.part(*tile)
     if ready.fused:
         _scan(ready, top, queries.block, excluded, docs.block, part, control)
     else:

@@ -278,14 +278,14 @@ def _count_targets(ready: SearchPlan, targets: Ints, progress: Progress | None) 
     control = Control.new()
     for docs in _to_count(ready, counts, first):
         _count_block(ready, counts, docs, control, progress)
+        del docs
     if ready.metric.name == "cosine":
         # All documents tie for a query of zeros, which the product cannot find.
         nowhere = ready.measures.zero
         counts.tied[nowhere] += n_docs - 1
         counts.before[nowhere] += counts.targets[nowhere]
-    no_target = targets < 0
     for array in (counts.above, counts.tied, counts.before):
-        array[no_target] = -1
+        array[targets < 0] = -1
     return TargetRanks(
         counts.above,
         counts.tied,
@@ -325,6 +325,7 @@ def count_against(
         ready = plan(queries, docs, k=1, exclude=exclude, coarse=True, **options)
         for block in _to_count(ready, counts, None):
             _count_block(ready, counts, block, control, None)
+            del block
     return counts.above, counts.tied, counts.before
 
 
