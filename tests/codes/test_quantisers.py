@@ -203,7 +203,7 @@ def test_what_cannot_be_made_is_refused(docs, queries, method, words):
 
 
 def test_few_documents_and_zeros_are_refused(docs, queries):
-    with pytest.raises(AssayError, match="256 centroids"):
+    with pytest.raises(AssayError, match="256 training vectors"):
         measured(docs[:200], queries, "pq:4")
     docs[3] = 0
     with pytest.raises(AssayError, match="rabitq:1 cannot encode zero vectors"):

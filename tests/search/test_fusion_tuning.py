@@ -177,5 +177,5 @@ def test_what_cannot_be_tuned() -> None:
         MismatchError, match="clusters lacks the queries 'q00', 'q01', 'q02', 'q03'"
     ):
         tune_fusion(as_rankings(runs), judged, "nDCG@10", folds=2, clusters={})
-    with pytest.raises(UsageError, match="2 to 5 lists, found 1"):
+    with pytest.raises(UsageError, match="2 to 5 models, found 1"):
         tune_fusion(as_rankings(runs[:1]), judged, "nDCG@10")

@@ -446,7 +446,7 @@ def _grid(n_lists: int) -> list[tuple[float, ...]]:
     [(0.5, 0.5), (0.45, 0.55), (0.55, 0.45)]
     """
     if not 2 <= n_lists <= _MOST_LISTS:
-        raise UsageError(f"Tuning {n_lists} models is impossible. Pass 2 to {_MOST_LISTS}.")
+        raise UsageError(f"Tuning needs 2 to {_MOST_LISTS} models, found {n_lists}. Name others.")
     steps = _STEPS_OF_TWO if n_lists == 2 else _STEPS
     rows = []
     for cuts in combinations(range(1, steps), n_lists - 1):
