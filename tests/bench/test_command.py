@@ -793,7 +793,7 @@ def test_a_gate_does_not_pass_without_its_system(home: Path, assay: Callable[...
     coded = f"pq={LETTERS.partition('=')[2]}?codes=pq:2"
     done = assay(*TWO, "--model", coded, "-b", "bm25", "--fail-if-worse", "-m", "RR")
     assert done.code == 3
-    assert "The check could not run: pq cannot run (pq:2 learns 256" in done.err
+    assert "The check could not run: pq cannot run (pq:2 needs 256" in done.err
     alone = assay(*TWO, "--model", coded, "-m", "RR", "--full")
     assert alone.code == 0
     assert "error: 1 system left out: pq (pq:2 needs 256 training vectors, found" in alone.out

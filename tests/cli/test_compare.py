@@ -318,7 +318,7 @@ def test_the_gate_does_not_open_for_what_cannot_be_tested(assay, demo):
     run = ("compare", "one.run", "-b", "two.run", "-r", "few.txt", "--fail-if-worse")
     answer = assay(*run)
     assert answer.code == 1
-    assert "one cannot be tested on nDCG@10: too few queries: 1" in answer.err
+    assert "one cannot be tested on nDCG@10: too few queries (1)" in answer.err
     refused = assay(*run, "--margin", "0.1")
     assert (refused.code, refused.out) == (2, "")
     assert "A margin needs at least 20 queries; nDCG@10 has 1" in refused.err

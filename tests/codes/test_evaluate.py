@@ -298,7 +298,7 @@ def test_few_queries_have_means_but_no_intervals(docs, queries, n_queries):
     data = report.to_dict()["codes"][1]
     assert data["float_ranking"]["Overlap@3"]["low"] is None
     assert data["judgments"]["R@3"]["p"] is None
-    assert "Too few queries to compare" in str(report)
+    assert f"Too few queries ({n_queries}) to compare" in str(report)
 
 
 def test_progress_names_each_step(docs, queries):

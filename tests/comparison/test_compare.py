@@ -283,7 +283,7 @@ def test_too_few_queries_for_a_bootstrap_leave_no_interval():
     found = compare(scores_of(BETTER[:7]), scores_of(BASE[:7]), interval="bca")
     assert found.pairs[0].winner == "A"
     assert found.verdict.endswith("Lead +0.156 (p = 0.0156)")
-    remark = "RR: no intervals of means: too few queries: 7, at least 8 are needed for a bootstrap"
+    remark = "RR: no intervals of means: too few queries (7): at least 8 are needed for a bootstrap"
     assert f"{remark}; use t" in found.remarks
     assert "–" in repr(found)
     usual = compare(scores_of(BETTER[:7]), scores_of(BASE[:7]))
@@ -401,7 +401,7 @@ def test_margin_and_tukey_with_groups():
     few = [with_users(each[:57], users[:57]) for each in (NOISE, BASE)]
     refused = compare(*few, by="user", margin=0.1).pairs[0].equivalence
     assert np.isnan(refused.p)
-    assert refused.note == "too few groups: 19, at least 20 are needed for a margin"
+    assert refused.note == "too few groups (19): at least 20 are needed for a margin"
 
 
 def test_groups_that_disagree_are_refused():

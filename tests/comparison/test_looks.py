@@ -65,7 +65,7 @@ def test_with_a_margin_proof_is_wanted():
 
 def test_what_cannot_be_shown_does_not_pass():
     few = compare(scores_of([1, 0.9]), scores_of([1, 1]), names=["new", "old"], baseline="old")
-    assert "too few queries: 2" in look_at(few, 1).reasons[0]
+    assert "too few queries (2)" in look_at(few, 1).reasons[0]
     ten = compare(
         scores_of(np.arange(10) / 10), scores_of(np.ones(10)), names=["new", "old"], baseline="old"
     )

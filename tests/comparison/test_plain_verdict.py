@@ -72,7 +72,7 @@ def test_too_few_queries_are_said_and_no_number_is_made_up():
     scores = [made_scores(i, n=1) for i in range(2)]
     (block,) = compare(*scores, names=["x", "y"], measures="AP").blocks
     said, small = block.verdict.headline, block.verdict.numbers
-    assert said.startswith("Too few queries to compare y and x on AP: 1, at least 3 are needed")
+    assert said.startswith("Too few queries (1) to compare y and x on AP: at least 3 are needed")
     assert small == ""
 
 

@@ -93,7 +93,7 @@ def test_slices_are_in_natural_order_and_small_ones_are_not_decided() -> None:
     assert found.slices.names == ("5-10", "10-20", "100")
     small = found.slices.slices[2]
     assert small.pairs == ()
-    assert small.note == "too few queries: 5, at least 6 are needed"
+    assert small.note == "too few queries (5): at least 6 are needed"
     assert small.n_queries == 5
     assert found.slices.slices[0].pairs[0].n_slices == 2
     assert "too few queries in 100" in found.slices.verdicts["RR"][0]
@@ -301,7 +301,7 @@ def test_one_slice_that_is_large_enough_has_tables_and_no_mean() -> None:
     words = "slices of fewer than 6 queries are not tested: b"
     assert found.slices.remarks == (words,)
     by_name = {one.name: one for one in found.slices.slices}
-    assert by_name["b"].verdict == ("Not tested on RR: too few queries: 5, at least 6 are needed")
+    assert by_name["b"].verdict == ("Not tested on RR: too few queries (5): at least 6 are needed")
 
 
 def test_the_pairs_of_slices_put_the_better_of_all_queries_first() -> None:

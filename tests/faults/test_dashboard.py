@@ -71,6 +71,7 @@ TAGS = {
     "fieldset",
     "legend",
     "summary",
+    "wbr",
     "progress",
 }
 QUERY = f"{HOSTILE[0]}0"

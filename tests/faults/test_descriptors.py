@@ -243,7 +243,7 @@ def test_one_scene_has_no_interval_and_no_invented_number(assay: Assay, tmp_path
     )
     answer = assay("descriptors", "run", tmp_path / "e.yaml")
     assert answer.code == 0, answer.err
-    assert answer.out.startswith("Too few groups to compare SIFT and ORB on AP: 1, at least 3 are")
+    assert answer.out.startswith("Too few groups (1) to compare SIFT and ORB on AP: at least 3 are")
 
 
 def test_hostile_scene_names_are_shown_literally(assay: Assay, tmp_path: Path) -> None:

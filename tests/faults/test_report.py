@@ -46,6 +46,7 @@ def test_names_are_shown_literally_and_make_no_markup(report):
         "h3",
         "details",
         "summary",
+        "wbr",
         "ul",
         "li",
         "figure",

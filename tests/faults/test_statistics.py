@@ -73,7 +73,7 @@ def test_too_few_queries(engine: str, n: int) -> None:
 
 def test_too_few_clusters_or_units_in_a_stratum() -> None:
     halves = np.repeat(["x", "y"], 50)
-    assert "too few clusters: 2" in stats.interval(A, clusters=halves).note
+    assert "too few clusters (2)" in stats.interval(A, clusters=halves).note
     lonely = np.array(["x"] * 99 + ["y"])
     assert "too few units in a stratum" in stats.interval(A, strata=lonely).note
 
@@ -160,7 +160,7 @@ def test_nan_pairs_are_removed_and_counted(engine: str) -> None:
 
 def test_nothing_but_nan() -> None:
     nothing = [math.nan] * 10
-    assert "too few queries: 0" in stats.paired_test(nothing, A[:10]).note
+    assert "too few queries (0)" in stats.paired_test(nothing, A[:10]).note
     assert stats.interval(nothing).n_removed == 10
 
 

@@ -52,7 +52,7 @@ def test_sampling_goes_by_count_and_by_stratum(tmp_path: Path):
 
 
 def test_bad_logs_are_refused(tmp_path: Path):
-    with pytest.raises(FormatError, match=r"line 2: count .many. is not whole"):
+    with pytest.raises(FormatError, match=r"line 2: count .many. is not a whole number"):
         queries_from_log(write_log(tmp_path, ["red fox,many,a"]), 1)
     path = tmp_path / "x.csv"
     path.write_text("a,b\n1,2\n")

@@ -142,7 +142,7 @@ def test_tukeys_result_says_what_it_rests_on() -> None:
         "TukeyResult(3 systems, n=5, 1 removed, 50 resamples)"
     )
     assert repr(tukey_hsd(table[:2, :2], resamples=50)) == (
-        "TukeyResult(2 systems, n=2, 50 resamples; too few queries: 2, at least 3 are needed)"
+        "TukeyResult(2 systems, n=2, 50 resamples; too few queries (2): at least 3 are needed)"
     )
 
 

@@ -102,7 +102,7 @@ def test_results_in_one_line() -> None:
     assert "standardised undefined" in repr(effect([1, 2], [1, 2]))
     few = rank_intervals([[0.1, 0.2], [0.3, 0.4], [0.3, 0.4]], level=0.9)
     assert repr(few[1]) == (
-        "RankInterval(1.5 no interval, 90 %, n=2; too few queries: 2, at least 3 are needed)"
+        "RankInterval(1.5 no interval, 90 %, n=2; too few queries (2): at least 3 are needed)"
     )
 
 

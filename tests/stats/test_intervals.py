@@ -222,7 +222,7 @@ def test_intervals_in_one_line() -> None:
     assert repr(holed) == (
         f"Interval(0.5500 [{holed.low:.4f}, {holed.high:.4f}], 90 % Student t, n=4, 1 removed)"
     )
-    few = "Interval(undefined no interval, 95 % Student t, n=0; too few queries: 0, at least 3 are"
+    few = "Interval(undefined no interval, 95 % Student t, n=0; too few queries (0): at least 3 are"
     assert repr(interval([])).startswith(few)
     assert holed.half_width == pytest.approx((holed.high - holed.low) / 2)
     assert holed.low in holed
@@ -259,10 +259,10 @@ def test_student_of_strata_loses_a_degree_for_each() -> None:
     wide = scipy.stats.t.isf(0.05, 57) * math.sqrt(60 / 57)
     assert expanded_z(units_of(VALUES, strata=strata), 0.9) == pytest.approx(wide, rel=1e-9)
     single = interval(VALUES[:9], strata=[0] * 8 + [1])
-    assert single.note == "too few units in a stratum: 1, at least 2 are needed"
+    assert single.note == "too few units in a stratum (1): at least 2 are needed"
     assert math.isfinite(interval(VALUES[:9], strata=[0] * 7 + [1] * 2).low)
     groups = interval(VALUES[:9], method="t", clusters=[0] * 5 + [1] * 4)
-    assert groups.note == "too few clusters: 2, at least 3 are needed"
+    assert groups.note == "too few clusters (2): at least 3 are needed"
 
 
 def test_studentised_ends_are_quantiles_of_t() -> None:
@@ -392,7 +392,7 @@ def test_too_few_for_a_bootstrap_give_no_ends(method: str) -> None:
         found = interval(VALUES[:n], method=method)
         assert math.isnan(found.low)
         assert math.isnan(found.high)
-        note = f"too few queries: {n}, at least 8 are needed for a bootstrap; use t"
+        note = f"too few queries ({n}): at least 8 are needed for a bootstrap; use t"
         assert (found.note, found.resamples, found.seed) == (note, 0, None)
         assert intervals(VALUES[None, :n], method=method)[0].note == note
     assert math.isfinite(interval(VALUES[:8], method=method).low)
@@ -403,7 +403,7 @@ def test_too_few_clusters_for_a_bootstrap_give_no_ends() -> None:
     found = interval(VALUES, method="bca", clusters=np.arange(60) % 7)
     assert math.isnan(found.low)
     assert interval(VALUES, clusters=np.arange(60) % 7).method == "t"
-    assert found.note == "too few clusters: 7, at least 8 are needed for a bootstrap; use t"
+    assert found.note == "too few clusters (7): at least 8 are needed for a bootstrap; use t"
     assert math.isfinite(interval(VALUES, clusters=np.arange(60) % 8).low)
 
 

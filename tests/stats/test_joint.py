@@ -147,7 +147,7 @@ def test_few_queries_decide_nothing() -> None:
     assert np.isnan(found.low).all()
     none = compare_jointly(values[:, :2], [(0, 1)])
     assert np.isnan(none.p).all()
-    assert "too few queries: 2" in none.note
+    assert "too few queries (2)" in none.note
     assert all("too few" in one.note for one in rank_intervals(values[:, :2]))
 
 

@@ -264,7 +264,7 @@ def test_results_in_one_line() -> None:
         "TestResult(p=0.25, randomisation, two-sided, n=3, 1 removed, exact)"
     )
     assert repr(paired_test([1, 2], [2, 2], method="t")) == (
-        "TestResult(no p, t, two-sided, n=2; too few queries: 2, at least 3 are needed)"
+        "TestResult(no p, t, two-sided, n=2; too few queries (2): at least 3 are needed)"
     )
     drawn = paired_test(A, B, resamples=50, alternative="less")
     assert repr(drawn) == f"TestResult(p={drawn.p:.4g}, randomisation, less, n=40, 50 resamples)"
@@ -279,7 +279,7 @@ def test_what_a_t_test_cannot_say() -> None:
     assert (same.p, same.n, same.note) == (1, 7, "")
     few = welch_test([0.1, 0.2, math.nan], [0.1, 0.2, 0.3])
     assert (few.n, few.n_removed) == (5, 1)
-    assert few.note == "too few values on one side: 2, at least 3 are needed"
+    assert few.note == "too few values on one side (2): at least 3 are needed"
 
 
 @pytest.mark.parametrize("alternative", ALTERNATIVES)

@@ -66,8 +66,8 @@ def test_differences_of_rounding_are_none() -> None:
 
 def test_three_values_are_enough() -> None:
     assert too_few(3) is None
-    assert too_few(2) == "too few queries: 2, at least 3 are needed"
-    assert too_few(7, "clusters", 8) == "too few clusters: 7, at least 8 are needed"
+    assert too_few(2) == "too few queries (2): at least 3 are needed"
+    assert too_few(7, "clusters", 8) == "too few clusters (7): at least 8 are needed"
 
 
 @pytest.mark.parametrize("scale", [2.0**-50, 2.0**50])

@@ -173,7 +173,7 @@ def test_too_few_and_nan() -> None:
     rng = np.random.default_rng(10)
     few = compare_seeds(rng.random((2, 50)), rng.random((3, 50)))
     assert math.isnan(few.p)
-    assert "too few seeds: 2" in few.difference.note
+    assert "too few seeds (2)" in few.difference.note
     assert "too few queries" in compare_seeds(np.ones((3, 2)), np.ones((3, 2))).difference.note
     a, b = rng.random((3, 50)), rng.random((3, 50))
     holed = a.copy()

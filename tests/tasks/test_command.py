@@ -71,7 +71,7 @@ def test_folders_of_mteb(tmp_path, capsys) -> None:
         for model, score in (("org/a", 0.5), ("org/b", 0.3)):
             put(tmp_path, model, f"T{number}", entry(score + 0.01 * number**2 * score))
     assert main(["tasks", str(tmp_path), "--only", "T1", "--only", "T2", *FEW]) == 0
-    assert "Too few tasks to compare" in capsys.readouterr().out
+    assert "Too few tasks (2) to compare" in capsys.readouterr().out
     assert main(["tasks", str(tmp_path), "--json", *FEW]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["means_only"] is True

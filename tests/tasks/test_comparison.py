@@ -366,7 +366,7 @@ def test_few_queries_or_tasks() -> None:
         compare_tasks(records(values, tasks))
     two = compare_tasks(records(values, tasks), units="tasks", resamples=200)
     assert (
-        "Too few tasks to compare s0 and s1 on the mean over 2 tasks: 2, at least 3 are"
+        "Too few tasks (2) to compare s0 and s1 on the mean over 2 tasks: at least 3 are"
         in two.verdict
     )
     with pytest.raises(UsageError, match="Only task means are known"):
@@ -541,7 +541,7 @@ def test_undefined_queries_of_scored_tasks_are_left_out_and_counted() -> None:
     values[0, 3] = values[1, 3] = values[1, 5] = math.nan
     found = compare_tasks(runs_of(values, tasks), resamples=100)
     assert found.sizes == {"t0": 18, "t1": 12}
-    borda = "no intervals of Borda ranks (they resample tasks): too few tasks: 2, at least 3"
+    borda = "no intervals of Borda ranks (they resample tasks): too few tasks (2): at least 3"
     assert found.remarks == (
         "t0: RR is undefined on 2 queries (omitted)",
         f"{borda} are needed",

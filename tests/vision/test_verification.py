@@ -147,7 +147,7 @@ def test_false_positive_rate_at_recall() -> None:
     assert np.isnan(error_rate(near, [], 4).estimate)
     few = error_rate(near[:2], far, 2)
     assert few.estimate == 0.0  # 48 of 50 lie at 93 or below
-    assert "too few groups: 2" in few.note
+    assert "too few groups (2)" in few.note
     assert np.isnan([few.low, few.high]).all()
 
 

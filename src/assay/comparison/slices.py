@@ -384,8 +384,8 @@ class _OneMeasure:
         for name in self.cut.names:
             inside, tested = self.cut.inside[name], name in self.cut.tested
             tested_pairs = tuple(next(pairs) for _ in self.index_pairs) if tested else ()
-            few = f"too few {_unit(self.settings)}: {self.cut.n_units[name]}"
-            note = "" if tested else f"{few}, at least {FEWEST_UNITS} are needed"
+            few = f"too few {_unit(self.settings)} ({self.cut.n_units[name]})"
+            note = "" if tested else f"{few}: at least {FEWEST_UNITS} are needed"
             n, means = int(inside.sum()), self._means(inside)
             yield SystemBlock(name, str(self.measure), n, means, tested_pairs, baseline, note)
 

@@ -413,7 +413,7 @@ def _why_not(sample: _Sample, method: str) -> str:
     if not note and units.clustered:  # clusters are what varies
         note = samples.too_few(n, "clusters")
     if not note and len(units.offsets) > 2 and units.fewest < 2:
-        note = "too few units in a stratum: 1, at least 2 are needed"
+        note = "too few units in a stratum (1): at least 2 are needed"
     if not note and method in _BOOTSTRAPS and n < _FEWEST_DRAWN:
         few = samples.too_few(n, "clusters" if units.clustered else "queries", _FEWEST_DRAWN)
         note = f"{few} for a bootstrap; use t"

@@ -84,7 +84,7 @@ def too_few(n: int, what: str = "queries", fewest: int = FEWEST) -> str | None:
 
     None if there are enough.
     """
-    return f"too few {what}: {n}, at least {fewest} are needed" if n < fewest else None
+    return f"too few {what} ({n}): at least {fewest} are needed" if n < fewest else None
 
 
 def check_level(level: Any, name: str = "level", example: float = 0.95) -> float:
