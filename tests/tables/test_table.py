@@ -114,3 +114,7 @@ def test_information_is_no_warning_on_one_screen() -> None:
     page = [Words(text, "remark") for text in said] + [Words("v1|seed:0", "signature")]
     warnings = [part.text for part in brief_page(page) if part.role == "remark"]
     assert warnings == ["⚠ 3 queries without judgments"]
+
+
+def test_a_table_without_headings_has_no_empty_line() -> None:
+    assert as_text(Table(("", ""), ((Cell("uid"), Cell("a1")),))) == "uid  a1"

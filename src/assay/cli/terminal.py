@@ -34,7 +34,7 @@ def print_signature(console: Console, signature: str) -> None:
 
 
 def _rich(table: Table) -> RichTable:
-    grid = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    grid = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_header=any(table.columns))
     for name, left in zip(table.columns, table.left, strict=True):
         grid.add_column(Text(printable(name)), justify="left" if left else "right", overflow="fold")
     for row in table.rows:

@@ -34,7 +34,8 @@ def report_page(report: CodesReport, *, brief: bool = False) -> Page:
     In `brief`, similarity is the overlap at the first cut.
     """
     settings, comparison = report.settings, report.comparison
-    page: Page = [Words(_title(report), "verdict")]
+    page: Page = [] if comparison is None else [*verdict_words(comparison.verdicts.values())]
+    page.append(Words(_title(report), "note" if page else "verdict"))
     page += [overlap_table(report, k) for k in settings.k[: 1 if brief else None]]
     if not brief:
         first, rbo = settings.k[0], f"RBO(p={settings.p:g})"
@@ -46,8 +47,7 @@ def report_page(report: CodesReport, *, brief: bool = False) -> Page:
             *(mean_table(report, f"R@{k}", f"nDCG@{k}") for k in settings.k),
         ]
     if comparison is not None:
-        for measure, verdict in comparison.verdicts.items():
-            page += [*verdict_words([verdict]), judged_table(report, comparison, measure)]
+        page += [judged_table(report, comparison, measure) for measure in comparison.verdicts]
     if settings.hashing is not None:
         page += _hashing_part(report, settings.hashing)
     page += [cost_table(report), *(Words(remark, "remark") for remark in report.remarks)]

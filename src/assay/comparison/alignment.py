@@ -294,7 +294,7 @@ def _remarks(
     for name, row in zip(names, values, strict=True):
         alike.setdefault(row.tobytes(), []).append(name)
     copies = [same for same in alike.values() if len(same) > 1 and len(names) > 2]
-    yield from (f"{' and '.join(same)} are equal on every query" for same in copies[:5])
+    yield from (f"{', '.join(s[:-1])} and {s[-1]} are equal on every query" for s in copies[:5])
 
 
 def cluster_labels(scores: Scores, clusters: str) -> NDArray[Any] | None:

@@ -136,7 +136,7 @@ def as_text(table: Table) -> str:
     run      AP
     a    0.2500
     """
-    grid = [[printable(name) for name in table.columns]]
+    grid = [[printable(name) for name in table.columns]] if any(table.columns) else []
     grid += [[cell.text for cell in row] for row in table.rows]
     widths, left = column_widths(table), table.left
     return "\n".join(_pad(line, widths, left) for line in grid)
