@@ -83,7 +83,7 @@ def test_runs_that_cannot_be_tested_have_no_empty_group(tmp_path: Path) -> None:
     page = Client(tmp_path / "s.db")("/leaderboard?dataset=d").text
     assert "group" not in heads_of(page, "leaderboard")
     assert "share a letter" not in page
-    assert "Too few groups to compare" in verdict_of(page)[0]
+    assert "Too few groups (2) to compare" in verdict_of(page)[0]
 
 
 def test_the_kind_of_average_stands_beside_the_measure(client: Client) -> None:
