@@ -513,7 +513,7 @@ class _Tile(NamedTuple):
 def _score_tiles(
     queries: Queries, docs: Docs, part: tuple[int, int], control: Control
 ) -> Iterator[_Tile]:
-    step = max(64, _TILE // len(queries.rows))
+    step = max(64, _TILE // max(len(queries.rows), docs.rows.shape[1] // 2))
     for first in range(*part, step):
         if control.stop[0]:
             return
