@@ -147,7 +147,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "--within": SHOWN,
         "-m": SHOWN,
         "--per-query": SHOWN,
-        "--by": Moved("--by groups.tsv:length", "{base} --by groups.tsv:kind"),
+        "--by": Moved(
+            "", f"{BASE['eval']} --by groups.tsv:kind", f"{BASE['eval']} --by groups.tsv:length"
+        ),
         "--missing": Moved("--missing skip"),
         "--rel": SHOWN,  # part of the names of the measures
         "--chance": SHOWN,

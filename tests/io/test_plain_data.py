@@ -85,6 +85,16 @@ def test_plain_dictionaries_give_what_other_mappings_give(run, qrels, rules, all
     assert outcome(run, qrels, rules, allow) == outcome(general(run), general(qrels), rules, allow)
 
 
+def test_a_list_of_all_that_a_run_names_is_not_short_in_dictionaries_either():
+    run, qrels = {"q1": {"b": 0.0}}, {"q1": {"a": 1, "b": 0}}
+    for data in ((run, qrels), (general(run), general(qrels))):
+        assert evaluate(*data, "P@2").remarks == ()
+    run, qrels = run | {"q2": {"c": 1.0}}, qrels | {"q2": {"d": 1}}  # c is not in the list of q1
+    for data in ((run, qrels), (general(run), general(qrels))):
+        (remark,) = evaluate(*data, "P@2").remarks
+        assert remark.startswith("P@2: the longest list has 1 document")
+
+
 ODD = st.sampled_from([float("nan"), float("inf"), True, None, "1", 2**60, np.uint16(3), 1e39, 1.5])
 ODD_DOCS = DOCS | st.sampled_from(["", "a b", "\0", "x\ud800", 7, 2**70, None, True])
 ODD_RUNS = st.dictionaries(

@@ -103,7 +103,7 @@ def rich_report(n_runs: int = 9, n_queries: int = 40, **settings: object) -> Rep
                 f"system-{number}",
                 score(hits, RICH_MEASURES).with_groups(kind=kinds),
                 config={"costs": {"search_seconds": 0.002 * 2**number, "bytes": 10**6 * number}},
-                chance=chance(hits, RICH_MEASURES, n_docs=500),
+                chance=chance(hits, RICH_MEASURES, n_docs=max(500, 4 * n_queries)),
                 hits=hits,
                 results={q: _results(q, found[q], qrels[q]) for q in queries},
                 provenance={"model": f"model {number}"},

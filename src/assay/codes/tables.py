@@ -49,7 +49,8 @@ def report_page(report: CodesReport, *, brief: bool = False) -> Page:
     if comparison is not None:
         page += [judged_table(report, comparison, measure) for measure in comparison.verdicts]
     if settings.hashing is not None:
-        page += _hashing_part(report, settings.hashing)
+        page.append(Words(_hashing_note(settings.hashing)))
+        page += [paper_table(report, map_measure(settings.hashing)), radius_table(report)]
     page += [cost_table(report), *(Words(remark, "remark") for remark in report.remarks)]
     if comparison is not None:
         page.append(Words(comparison.method, "method"))
@@ -66,6 +67,7 @@ def codes_paper(report: CodesReport) -> Page:
             paper_table(report, measure),
             caption=f"{measure} by method and length of the code, over {sizes}.",
             label="tab:hashing",
+            notes=(_hashing_note(settings.hashing),),
         )
         return paper_page(table, report_page(report), [radius_table(report)])
     names = [code.name for code in report.codes]
@@ -186,20 +188,18 @@ def judged_table(report: CodesReport, comparison: Comparison, measure: str) -> T
     rows = []
     for code, cells in zip(report.codes, means.rows, strict=True):
         difference: tuple[Cell, ...] = (_BLANK,) * 3
-        if code.name in pairs:
-            pair = pairs[code.name]
+        if pair := pairs.get(code.name):
             difference = difference_cells(code.name, pair.interval_of(code.name), pair.p)[1:]
         rows.append((*cells, *difference))
     return Table((*means.columns, f"− {FLOAT}", report.interval_heading, "p"), tuple(rows))
 
 
-def _hashing_part(report: CodesReport, preset: str) -> Page:
-    note = (
+def _hashing_note(preset: str) -> str:
+    return (
         f"mAP@{HASHING[preset] or 'all'} as learning to hash prints it: AP over the relevant "
         "documents among those that count, 0 where there are none. Within a Hamming radius a query "
         "without any document has precision 0; 'found' is the share of queries with one."
     )
-    return [Words(note), paper_table(report, map_measure(preset)), radius_table(report)]
 
 
 def paper_table(report: CodesReport, measure: str) -> Table:

@@ -329,10 +329,10 @@ def _cover_qrels(names: Ids, n_docs: int, judged: Qrels, places: Ints) -> Covera
         if not n_docs:
             return None
         n_named, named = n_docs, _are_rows(judged.doc_ids, n_docs)[judged.docs]
-    return _count_named(judged, named, n_named)
+    return count_named(judged, named, n_named)
 
 
-def _count_named(judged: Qrels, named: NDArray[np.bool_], n_named: int) -> Coverage:
+def count_named(judged: Qrels, named: NDArray[np.bool_], n_named: int) -> Coverage:
     """Count the judgments whose document is named."""
     if named.all():
         return Coverage(n_named, 0, *judged.grade_counts)
@@ -349,7 +349,7 @@ def cover_by(hits: Hits, judgments: Judgments, names: Ids) -> Hits:
     excluded = hits.conventions is not None and hits.conventions.self_match == "exclude"
     judged = (_qrels_without_self(judgments) if excluded else judgments).in_id_order
     named = (judged.doc_ids.match(names) >= 0)[judged.docs]
-    return replace(hits, cover=partial(_count_named, judged, named, len(names)))
+    return replace(hits, cover=partial(count_named, judged, named, len(names)))
 
 
 def _are_rows(ids: Ids, n_docs: int) -> NDArray[np.bool_]:

@@ -17,7 +17,7 @@ import numpy as np
 from assay.arrays import NUMBER_TYPES, Ints, offsets_of
 from assay.core import mismatches
 from assay.core.conventions import Conventions
-from assay.core.hits import Hits, RankedQueries, make_hits, regroup, rows_by_id
+from assay.core.hits import Hits, RankedQueries, count_named, make_hits, regroup, rows_by_id
 from assay.core.ids import Ids
 from assay.core.judgments import Qrels
 from assay.core.ranking import TIES_BY_RULE
@@ -106,18 +106,22 @@ def _judge(joined: _Joined, rules: Conventions, allow: bool) -> Hits | None:
     some = chain.from_iterable(map(docs_of, some_rows))
     is_seen = seen.astype(bool)  # nothing is to be said of documents that are not in the run
     fits = only_judged or bool(is_seen.all())
-    fits = fits or (
-        bool(is_seen.any()) and mismatches.looks_alike(judgments.doc_ids, is_seen, some)
-    )
-    broken = not judgments.whole
+    fits = fits or bool(is_seen.any() and mismatches.looks_alike(judgments.doc_ids, is_seen, some))
     if not fits or (
-        broken
+        not judgments.whole
         and (len(mismatches.fractions_among(grades)) or len(mismatches.mostly_fractions(grades)))
     ):
         return None
     remarks = mismatches.check_queries(ranked, judgments, to_judged, allow=allow)
     odd = mismatches.odd_scores(lengths, hits[0], hits[4], lambda: scores)
     ranking = RankedQueries(ranked, lengths)
+
+    def cover() -> Any:
+        names = set(chain.from_iterable(map(docs_of, range(len(lengths)))))
+        qrels = judgments.in_id_order
+        named = np.array([id in names for id in qrels.doc_ids.to_list()], bool)
+        return count_named(qrels, named[qrels.docs], len(names))
+
     rows = rows_by_id(ranking, judgments, rules, to_judged)
     return make_hits(
         ranking,
@@ -129,5 +133,6 @@ def _judge(joined: _Joined, rules: Conventions, allow: bool) -> Hits | None:
         judgments.in_id_order.grade_counts,
         exhaustive=False,
         own_doc=None,
+        cover=cover,
         remarks=(*remarks, *odd, *([mismatches.CONSTANT] if constant else [])),
     )

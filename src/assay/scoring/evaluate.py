@@ -70,9 +70,7 @@ def evaluate(
     checks.check_flag(allow_mismatch, "allow_mismatch")
     rules = as_conventions(conventions, **choices)
     questions = read_questions(queries)
-    hits = None
-    if questions is None:
-        hits = judge_objects(run, qrels, rules, allow_mismatch=allow_mismatch)
+    hits = None if questions else judge_objects(run, qrels, rules, allow_mismatch=allow_mismatch)
     if hits is None:
         hits = judge(
             as_ranking(run, rules, questions),
@@ -161,8 +159,7 @@ def _short_lists(hits: Hits, measures: tuple[Measure, ...]) -> Iterator[str]:
     longest = int(hits.n_ret.max(initial=0))
     deep = [m for m in measures if isinstance(m.cutoff, int) and m.cutoff > longest > 0]
     deep = [m for m in deep if not m.is_order_free and m.definition.gain != "judged"]
-    present = ~hits.missing
-    rules = hits.conventions
+    present, rules = ~hits.missing, hits.conventions
     if not deep or (rules and (0 < rules.depth <= longest or rules.unjudged == "condensed")):
         return
     if 2 * np.count_nonzero(hits.n_ret[present] == longest) < np.count_nonzero(present):
