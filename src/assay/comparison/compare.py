@@ -491,8 +491,8 @@ def compare(
     if isinstance(systems, list | tuple) and systems and all(map(_is_path, systems)):
         paths = list(map(os.fspath, systems))
         systems, names = dict(zip(names or unique_names(paths), paths, strict=True)), None
-    others = more if second is None else (second, *more)
-    every: Any = systems if isinstance(systems, list | tuple) and not others else (systems, *others)
+    rest = more if second is None else (second, *more)
+    every: Any = systems if isinstance(systems, list | tuple) and not rest else (systems, *rest)
     scored = tuple(every)
     if isinstance(systems, Mapping):
         first = next(iter(systems.values()), None)

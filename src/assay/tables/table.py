@@ -340,12 +340,12 @@ def brief_page(page: Page, *, whole_signature: bool = False) -> Page:
     Remarks are counted in one line, the signature is an id, methods are left out.
     """
     screen: Page = []
-    said = [part.text for part in page if isinstance(part, Words) and part.role == "remark"]
-    remarks = [remark for remark in said if getattr(remark, "n", 1)]
+    texts = [part.text for part in page if isinstance(part, Words) and part.role == "remark"]
+    remarks = [remark for remark in texts if getattr(remark, "n", 1)]
     for part in page:
         if isinstance(part, Words) and part.role == "signature":
-            shown = part if whole_signature else _signature_id(part)
-            screen, remarks = [*screen, Words(_remark_line(remarks), "remark"), shown], []
+            signature = part if whole_signature else _signature_id(part)
+            screen, remarks = [*screen, Words(_remark_line(remarks), "remark"), signature], []
         elif isinstance(part, Table) or part.role not in ("remark", "method"):
             screen.append(part)
     return screen if not remarks else [*screen, Words(_remark_line(remarks), "remark")]
