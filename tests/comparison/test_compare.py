@@ -279,6 +279,13 @@ def test_the_smallest_p_is_capped_and_said_to_be_corrected():
     assert np.isnan([pair.interval.low for pair in together.pairs]).all()
 
 
+def test_a_pair_without_a_test_is_not_said_to_lack_values():
+    half, mixed = np.full(20, 0.5), np.tile([1.0, 0.25], 10)
+    found = compare(scores_of(np.ones(20)), scores_of(half), scores_of(mixed), test="t")
+    assert "; B cannot be compared with it" in found.verdict  # all differences are equal
+    assert "too few" not in found.verdict
+
+
 def test_too_few_queries_for_a_bootstrap_leave_no_interval():
     found = compare(scores_of(BETTER[:7]), scores_of(BASE[:7]), interval="bca")
     assert found.pairs[0].winner == "A"

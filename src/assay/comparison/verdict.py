@@ -126,7 +126,7 @@ _SAID: Final = {
     "not separable": "{its} lead over {names} is not significant",
     "behind": "{names} score higher on the queries that both have",
     "contradictory": f"{_OPPOSITE} for {{names}}",
-    "undecided": "too few values to compare {it} with {names}",
+    "undecided": "{names} cannot be compared with {it}",
 }
 
 

@@ -133,7 +133,7 @@ class Hits:
     @property
     def present(self) -> Coverage | None:
         """The judged documents that are in the collection, where it is known which these are."""
-        if self.coverage is None or not self.n_queries or not self.n_docs[0]:
+        if not self.n_queries or not self.n_docs[0] or self.coverage is None:
             return None
         n_docs = self.n_docs[0] + (0 if self.own is None else self.own[0])
         return self.coverage if self.coverage.n_named == n_docs else None
